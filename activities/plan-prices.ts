@@ -6,29 +6,35 @@
 
 import { parseTraining } from "../domain/job/training-model.ts";
 import type { FleetShape } from "../domain/fleet/fleet.ts";
-import { fleetSite } from "../planning/parallelism/fleet-site.ts";
+import { fleetSites } from "../planning/parallelism/fleet-site.ts";
 import { placePrices } from "../planning/parallelism/place-price.ts";
 import { presetModel } from "../planning/parallelism/transformer-layers.ts";
 import type { DecidePorts } from "../scheduling/cycle/decide.ts";
 
+/** Of reading a text, in cells. */
+const TEXT_WORK = 4;
+
 type PricesOf = NonNullable<DecidePorts["pricesOf"]>;
 
-export const planPrices =
-  (shape: FleetShape): PricesOf =>
-  (training, places, work) => {
-    const none = { stepMs: places.map(() => undefined), work: 0 };
+export function planPrices(shape: FleetShape): PricesOf {
+  let siteOf: ReturnType<typeof fleetSites> | undefined;
+  return (training, places, work) => {
+    const none = { stepMs: places.map(() => undefined), work: TEXT_WORK };
+    const said = parseTraining(training);
+    if (said === undefined) return none;
+    const { batch, framework, model } = said;
     try {
-      const said = parseTraining(training);
-      if (said === undefined) return none;
-      const { batch, framework, model } = said;
+      siteOf ??= fleetSites(shape);
       return placePrices({
         model: presetModel(model.name, model.shape),
         batch,
         ...(framework !== undefined && { framework }),
-        sites: places.map((gpus) => fleetSite(gpus, shape)),
+        sites: places.map(siteOf),
         work,
       });
     } catch {
-      return none;
+      // Nobody knows how much it did.
+      return { ...none, work };
     }
   };
+}

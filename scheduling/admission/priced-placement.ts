@@ -6,9 +6,10 @@
  * uneven hosts keep a model from it); two clusters together where neither holds the gang, those with the widest link between them first. At most
  * `MOST_PLACES` different places are priced at once (planning/parallelism/place-price.ts). Another place than the usual one must save `GAIN` of
  * the step, because prices are predictions and the usual place leaves more room to others; a place where the model fits beats one where it does not.
- * Where bandwidths are known, the part that won is searched by them too, and that place is taken unless its price is higher. Without prices
- * (none are left in this cycle, or nothing can be planned) the usual place stands. Ties: the usual place, then the order above.
- * Cost: the inner policy's for each part, and that of the prices. Source: Arnold (NeurIPS 2025) aligns groups of a plan with the fabric.
+ * Where bandwidths are known, the part that won is searched by them too. That place is priced anew together with the winner and the usual one,
+ * since prices of two calls do not compare, and taken where it is no dearer than the winner and saves as much. Without prices (no work
+ * is left in this cycle, or nothing can be planned) the usual place stands. Ties: the usual place, then the order above.
+ * Cost: the inner policy's for each part, and that of the prices; the inner policy's alone where no work is left. Source: Arnold (NeurIPS 2025) aligns groups of a plan with the fabric.
  */
 
 import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
@@ -29,6 +30,8 @@ const MOST_PLACES = 12;
 /** Parts for which the inner policy is asked. */
 const MOST_PARTS = 24;
 const MOST_PAIRS = 6;
+/** Clusters and types of which pairs are made, those with most free GPUs. */
+const MOST_PAIRED = 32;
 const EVEN_GPUS = [8, 6, 4, 2] as const;
 const GAIN = 0.02;
 
@@ -43,28 +46,44 @@ export const withPrices =
   (demand, hosts, ports) => {
     const usual = inner(demand, hosts, ports);
     const { training } = demand;
-    const { pricesOf } = ports;
-    if (usual.gpus === undefined || training === undefined || pricesOf === undefined) return usual;
+    const { prices } = ports;
+    if (usual.gpus === undefined || training === undefined || prices?.hasWork() !== true)
+      return usual;
     const { options, candidates } = optionsOf({ demand, hosts, ports, inner }, usual);
+    prices.spend(candidates - usual.candidates);
     if (options.length < 2) return { ...usual, candidates };
-    const prices = pricesOf(
+    const steps = prices.of(
       training,
       options.map(({ gpus }) => gpus),
     );
-    const usualMs = prices[0] ?? Infinity;
+    const usualMs = steps[0] ?? Infinity;
     let best = 0;
     for (const at of options.keys())
-      if ((prices[at] ?? Infinity) < (prices[best] ?? Infinity)) best = at;
-    const [option, bestMs] = [options[best], prices[best]];
-    if (option === undefined || bestMs === undefined || bestMs > usualMs * (1 - GAIN))
-      return { ...usual, candidates };
-    const why = whyHere(bestMs, usualMs);
-    if (ports.bandwidth === undefined) return { ...option.placed, candidates, why };
+      if ((steps[at] ?? Infinity) < (steps[best] ?? Infinity)) best = at;
+    const [option, bestMs] = [options[best], steps[best]];
+    if (option === undefined || !isWorthIt(bestMs, usualMs)) return { ...usual, candidates };
+    const won = { ...option.placed, candidates, why: whyHere(bestMs, usualMs) };
+    if (ports.bandwidth === undefined) return won;
     const searched = inner(demand, option.part, ports);
-    const [searchedMs] = searched.gpus === undefined ? [] : pricesOf(training, [searched.gpus]);
-    const isAsGood = searchedMs !== undefined && searchedMs <= bestMs;
-    return { ...(isAsGood ? searched : option.placed), candidates, why };
+    const { gpus } = searched;
+    if (gpus === undefined) return won;
+    if (isSamePlace(gpus, option.gpus)) return { ...searched, candidates, why: won.why };
+    if (!prices.hasWork()) return won;
+    const [againMs = Infinity, wonMs = Infinity, ms] = prices.of(training, [
+      usual.gpus,
+      option.gpus,
+      gpus,
+    ]);
+    return isWorthIt(ms, againMs) && ms <= wonMs
+      ? { ...searched, candidates, why: whyHere(ms, againMs) }
+      : won;
   };
+
+const isWorthIt = (stepMs: number | undefined, usualMs: number): stepMs is number =>
+  stepMs !== undefined && stepMs <= usualMs * (1 - GAIN);
+
+const isSamePlace = (one: readonly HostGpus[], other: readonly HostGpus[]): boolean =>
+  JSON.stringify(one) === JSON.stringify(other);
 
 const whyHere = (bestMs: number, usualMs: number): string =>
   usualMs === Infinity
@@ -95,7 +114,9 @@ function optionsOf(
     options.push({ part, placed, gpus });
   };
   add(hosts, usual);
-  for (const part of partsOf(demand, hosts, ports).slice(0, MOST_PARTS)) {
+  const { parts, pairs } = partsOf(demand, hosts, ports);
+  candidates += pairs;
+  for (const part of parts.slice(0, MOST_PARTS)) {
     if (options.length >= MOST_PLACES) break;
     const placed = inner(demand, part, bare);
     candidates += placed.candidates;
@@ -108,47 +129,53 @@ function partsOf(
   demand: PlaceDemand,
   hosts: readonly PlaceHost[],
   ports: PlacePorts,
-): readonly (readonly PlaceHost[])[] {
+): { readonly parts: readonly (readonly PlaceHost[])[]; readonly pairs: number } {
   const grounds = groundsOf(hosts);
   const alone = grounds.filter((ground) => holds(ground, demand)).map((ground) => ground.hosts);
-  const pairs =
+  const small =
     demand.maxClusters < 2 || demand.isSameHost || demand.isSameFabric
       ? []
-      : pairsOf(
-          grounds.filter((ground) => !holds(ground, demand)),
-          demand,
-          ports,
-        );
-  const parts = [...alone, ...pairs];
-  const even = parts.flatMap((part) => EVEN_GPUS.map((gpus) => evenPart(part, gpus, demand)));
-  return [...parts, ...even.flatMap((part) => (part === undefined ? [] : [part]))];
+      : grounds.filter((ground) => !holds(ground, demand));
+  const paired = Math.min(MOST_PAIRED, small.length);
+  const found = [...alone, ...pairsOf(small, demand, ports)].slice(0, MOST_PARTS);
+  const even = found.flatMap((part) => EVEN_GPUS.map((gpus) => evenPart(part, gpus, demand)));
+  return {
+    parts: [...found, ...even.flatMap((part) => (part === undefined ? [] : [part]))],
+    pairs: (paired * (paired - 1)) / 2,
+  };
 }
 
-/** Two clusters of one GPU type that hold the gang together. */
+/** Two clusters of one GPU type that hold the gang together by count. */
 function pairsOf(
   grounds: readonly Ground[],
   demand: PlaceDemand,
   { links }: PlacePorts,
 ): readonly (readonly PlaceHost[])[] {
   const loaded = links?.loaded();
-  const pairs = grounds.flatMap((a, at) =>
-    grounds.slice(at + 1).flatMap((b) => {
-      const [one, other] = [a.hosts[0]?.at, b.hosts[0]?.at];
+  const known = grounds
+    .flatMap(({ hosts }) => {
+      const [first] = hosts;
+      const free = hosts.reduce((sum, { freeMask }) => sum + popCount(freeMask), 0);
+      return first === undefined ? [] : [{ hosts, free, at: first.at }];
+    })
+    .sort((a, b) => b.free - a.free || a.at.order - b.at.order)
+    .slice(0, MOST_PAIRED)
+    .sort((a, b) => a.at.order - b.at.order);
+  const pairs = known.flatMap((a, place) =>
+    known.slice(place + 1).flatMap((b) => {
       const isPair =
-        one !== undefined &&
-        other !== undefined &&
-        one.gpuType === other.gpuType &&
-        one.cluster !== other.cluster;
-      const hosts = [...a.hosts, ...b.hosts];
-      if (!isPair || !holds({ cluster: a.cluster, hosts }, demand)) return [];
-      const gbps = loaded === undefined ? 0 : bottleneckOf(loaded, [one.cluster, other.cluster]);
-      return [{ hosts, gbps }];
+        a.at.gpuType === b.at.gpuType &&
+        a.at.cluster !== b.at.cluster &&
+        a.free + b.free >= demand.gpus;
+      if (!isPair) return [];
+      const gbps = loaded === undefined ? 0 : bottleneckOf(loaded, [a.at.cluster, b.at.cluster]);
+      return [{ a, b, gbps }];
     }),
   );
   return pairs
-    .sort((a, b) => b.gbps - a.gbps)
+    .sort((one, other) => other.gbps - one.gbps)
     .slice(0, MOST_PAIRS)
-    .map(({ hosts }) => hosts);
+    .map(({ a, b }) => [...a.hosts, ...b.hosts]);
 }
 
 /** So many GPUs of each host that has them; undefined where these are no equal parts of the gang, or too few. */

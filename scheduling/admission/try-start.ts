@@ -37,7 +37,7 @@ import type {
   PlaceDemand,
   PlaceHost,
   PlacePolicy,
-  PricesOf,
+  PricePorts,
 } from "../placement/place-policy.ts";
 
 /** Knowledge of `decide` beside the ledger. */
@@ -66,7 +66,7 @@ export interface StartContext {
   /** Absent: no link between clusters is known. */
   readonly links?: LinkPorts;
   /** For what starts now. Absent: places have no prices. */
-  readonly pricesOf?: PricesOf;
+  readonly prices?: PricePorts;
 }
 
 export type Tried =
@@ -85,7 +85,7 @@ export function tryStart(
   const placed = context.place(demandOf(request, fit.gpus, view), hosts, {
     spread: view.capacity.spread,
     ...(context.bandwidth && { bandwidth: context.bandwidth }),
-    ...(context.pricesOf && { pricesOf: context.pricesOf }),
+    ...(context.prices && { prices: context.prices }),
   });
   const { gpus, candidates, bandwidth } = placed;
   const work = fit.work + candidates;

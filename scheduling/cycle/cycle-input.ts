@@ -77,7 +77,7 @@ export function openCycleInput(
       ports,
       ...(bandwidth && { bandwidth: bandwidth.starting, planning: bandwidth.planning }),
       ...(links && { links }),
-      ...(ports.pricesOf && { pricesOf: openPrices(ports.pricesOf) }),
+      ...(ports.pricesOf && { prices: openPrices(ports.pricesOf) }),
     },
     placeLater:
       bandwidth === undefined

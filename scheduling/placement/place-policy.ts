@@ -58,14 +58,23 @@ export interface PlacePorts {
   /** Absent: clusters are joined as if all were equally near. */
   readonly links?: LinkPorts;
   /** Absent: places have no prices. */
-  readonly pricesOf?: PricesOf;
+  readonly prices?: PricePorts;
 }
 
-/** The step of what is trained on each of these places, in ms; undefined where it cannot be planned, or no work is left to plan it. */
-export type PricesOf = (
-  training: string,
-  places: readonly (readonly HostGpus[])[],
-) => readonly (number | undefined)[];
+export interface PricePorts {
+  /** Whether work is left in this cycle to price places; asked before any is looked for. */
+  readonly hasWork: () => boolean;
+  /** Receives the cost of looking for places, in `Placed.candidates`. */
+  readonly spend: (candidates: number) => void;
+  /**
+   * The step of what is trained on each of these places, in ms; undefined where it cannot be planned, or no work is left to plan it. Prices of one
+   * call are comparable, those of two are not.
+   */
+  readonly of: (
+    training: string,
+    places: readonly (readonly HostGpus[])[],
+  ) => readonly (number | undefined)[];
+}
 
 export interface LinkPorts {
   /** The links between clusters, numbered as `HostLayout.cluster`, with what gangs carry over them now. */

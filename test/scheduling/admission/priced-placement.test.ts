@@ -7,6 +7,15 @@ import type { DecidePorts } from "../../../scheduling/cycle/cycle.ts";
 import { decide } from "../../../scheduling/cycle/decide.ts";
 import { openPrices } from "../../../scheduling/cycle/prices.ts";
 import { PRICED_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { layOut } from "../../../scheduling/placement/layout.ts";
+import type {
+  PlaceDemand,
+  PlaceHost,
+  PlacePolicy,
+  PricePorts,
+} from "../../../scheduling/placement/place-policy.ts";
+import { openSpread } from "../../../scheduling/placement/spread.ts";
+import { withPrices } from "../../../scheduling/admission/priced-placement.ts";
 import { ask, fleetShape, gpus, inbox, leased, readyLedger } from "../builders.ts";
 
 const HOSTS = Array.from({ length: 4 }, () => ({ type: "H100" }));
@@ -97,8 +106,121 @@ test("gangs of one cycle share its work", () => {
     given.push(work);
     return { stepMs: places.map(() => 1), work };
   });
-  for (let gang = 0; gang < 4; gang += 1) prices(TRAINING, [[]]);
+  for (let gang = 0; gang < 4; gang += 1) prices.of(TRAINING, [[]]);
   expect(given.map((work) => (given[0] ?? 0) / work)).toEqual([1, 2, 4, 8]);
+});
+
+test("looking for places and asking for prices use up a cycle's work, whatever comes of it", () => {
+  const prices = openPrices((_training, places) => ({
+    stepMs: places.map(() => undefined),
+    work: 0,
+  }));
+  let looked = 0;
+  for (; prices.hasWork() && looked < 1e6; looked += 1) prices.spend(480);
+  expect(looked).toBeLessThan(1_000);
+  const asked = openPrices((_training, places, work) => ({ stepMs: places.map(() => 1), work }));
+  for (let gang = 0; gang < 12; gang += 1) asked.of(TRAINING, [[]]);
+  expect(asked.hasWork()).toBe(false);
+});
+
+describe("the policy with prices", () => {
+  const hosts: readonly PlaceHost[] = [...layOut(THREE).values()].map((at) => ({
+    at,
+    freeMask: 0b1111_1111,
+  }));
+  const demand: PlaceDemand = {
+    gpus: 16,
+    maxClusters: 1,
+    isSameHost: false,
+    isSameFabric: false,
+    training: TRAINING,
+  };
+  const on = (...ids: readonly string[]): readonly HostGpus[] =>
+    gpus(...ids.map((id) => [id, 0b1111_1111] as const));
+  const spread = openSpread(THREE);
+  const bandwidth = { predictorOf: () => undefined };
+  /** The first two hosts; with bandwidths the last two. */
+  const inner: PlacePolicy = (_demand, part, ports) => {
+    const free = part.map(({ at }) => String(at.host));
+    return {
+      gpus: on(...(ports.bandwidth === undefined ? free.slice(0, 2) : free.slice(-2))),
+      candidates: 1,
+    };
+  };
+  const keyOf = (place: readonly HostGpus[]): string => place.map(({ host }) => host).join(" ");
+
+  test("asks the inner policy once where no work is left, and looks for nothing else", () => {
+    let asked = 0;
+    const counted: PlacePolicy = (...question) => {
+      asked += 1;
+      return inner(...question);
+    };
+    const unwanted = (): never => {
+      throw new Error("nothing is left to ask for prices");
+    };
+    const prices = { hasWork: () => false, spend: unwanted, of: unwanted };
+    const usual = withPrices(counted)(demand, hosts, { spread, prices });
+    expect(keyOf(usual.gpus ?? [])).toBe("c0/h0 c0/h1");
+    expect(asked).toBe(1);
+  });
+
+  /** `stepOf`: of a place in the call of this number. */
+  const placed = (
+    stepOf: (place: string, call: number) => number | undefined,
+  ): {
+    readonly place: string;
+    readonly why: string;
+    readonly calls: readonly (readonly string[])[];
+  } => {
+    const calls: string[][] = [];
+    const prices: PricePorts = {
+      hasWork: () => true,
+      spend: () => {},
+      of: (_training, places) => {
+        calls.push(places.map(keyOf));
+        return places.map((place) => stepOf(keyOf(place), calls.length));
+      },
+    };
+    const { gpus: place = [], why = "" } = withPrices(inner)(demand, hosts, {
+      spread,
+      bandwidth,
+      prices,
+    });
+    return { place: keyOf(place), why, calls };
+  };
+  const WON = "c1/h0 c1/h1";
+  const SEARCHED = "c1/h2 c1/h3";
+
+  test("prices the place that bandwidths chose in one call with the winner and the usual place, and says what that call said", () => {
+    const found = placed((place, call) =>
+      call === 1
+        ? place === WON
+          ? 700
+          : 1_000
+        : place === SEARCHED
+          ? 630
+          : place === WON
+            ? 640
+            : 900,
+    );
+    expect(found.calls[1]).toEqual([found.calls[0]?.[0], WON, SEARCHED]);
+    expect(found.place).toBe(SEARCHED);
+    expect(found.why).toMatch(/takes 630 ms there, 900 ms in/);
+  });
+
+  test.each([
+    // Cheaper than the winner was in the first call only.
+    { name: "it is dearer than the winner in that call", winner: 600, searched: 650, usual: 900 },
+    { name: "it saves nothing in that call", winner: 690, searched: 690, usual: 700 },
+    { name: "it has no price", winner: 600, searched: undefined, usual: 900 },
+  ])("keeps the winner, with the figures of the call that it won, where $name", (second) => {
+    const { place, why } = placed((each, call) => {
+      if (call === 1) return each === WON ? 700 : 1_000;
+      return each === SEARCHED ? second.searched : each === WON ? second.winner : second.usual;
+    });
+    expect(place).toBe(WON);
+    expect(why).toMatch(/takes 700 ms there, 1000 ms in/);
+  });
 });
 
 describe("with the planner's prices", () => {
@@ -125,6 +247,8 @@ describe("with the planner's prices", () => {
 
   test("words that say no model have no prices", () => {
     const prices = planPrices(uneven)("{}", [gpus(["c0/h0", 0b11])], 1_000);
-    expect(prices).toEqual({ stepMs: [undefined], work: 0 });
+    expect(prices.stepMs).toEqual([undefined]);
+    expect(prices.work).toBeGreaterThan(0);
+    expect(prices.work).toBeLessThan(10);
   });
 });
