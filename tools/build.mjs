@@ -156,7 +156,8 @@ export function compileSupervisor(folder, out) {
  *
  * `Error` is one of them for another reason. For each promise the SDK makes an error of the sandbox's global `Error`, and notes its stack in the words of
  * the sources, for the query `__stack_trace`: a third of the time of a job's tasks. It finds a class without a stack there and notes nothing. What the
- * bundle throws, and what the engine does, keeps its stack.
+ * bundle throws, and what the engine does, keeps its stack. The SDK freezes what all runs of a thread share by the names of the globals, so the true
+ * `Error` is frozen here.
  */
 function withOwnGlobals(code) {
   const start = "(() => { // webpackBootstrap";
@@ -166,7 +167,7 @@ function withOwnGlobals(code) {
     "Array, BigInt, Boolean, Error, JSON, Map, Math, Number, Object, Reflect, Set, String, Symbol";
   return code.replace(
     start,
-    `(() => { const { ${names} } = globalThis, Infinity = 1 / 0, NaN = 0 / 0; globalThis.Error = class {}; // webpackBootstrap`,
+    `(() => { const { ${names} } = globalThis, Infinity = 1 / 0, NaN = 0 / 0; Object.freeze(Error); globalThis.Error = class {}; // webpackBootstrap`,
   );
 }
 

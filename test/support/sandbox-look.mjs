@@ -8,6 +8,7 @@ import proto from "@temporalio/proto";
 import { parseWorkflowCode } from "@temporalio/worker/lib/worker.js";
 import { ReusableVMWorkflowCreator } from "@temporalio/worker/lib/workflow/reusable-vm.js";
 import { readFileSync } from "node:fs";
+import { runInContext } from "node:vm";
 import { parentPort, workerData } from "node:worker_threads";
 
 const AT_MS = 1_700_000_000_000;
@@ -55,4 +56,10 @@ async function look(workflowId) {
   };
 }
 
-parentPort.postMessage({ job: await look("job-1"), failing: await look("") });
+const looks = { job: await look("job-1"), failing: await look("") };
+// The realm's own error, whatever its globals are called now: other kinds of errors extend it.
+const isErrorFrozen = runInContext(
+  "Object.isFrozen(Object.getPrototypeOf(TypeError))",
+  creator.context,
+);
+parentPort.postMessage({ ...looks, isErrorFrozen });

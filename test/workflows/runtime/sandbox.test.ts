@@ -15,7 +15,7 @@ interface Look {
   readonly stacks: number;
 }
 
-let looks: Readonly<Record<"job" | "failing", Look>>;
+let looks: Readonly<Record<"job" | "failing", Look>> & { readonly isErrorFrozen: boolean };
 
 beforeAll(async () => {
   const thread = new Worker(path.join(ROOT, "test/support/sandbox-look.mjs"), {
@@ -39,6 +39,10 @@ describe("the sandbox of a run", () => {
 
   it("notes no stack for a promise", () => {
     expect(looks.job.stacks).toBe(0);
+  });
+
+  it("leaves no run the realm's true Error to change, which all runs of a thread share", () => {
+    expect(looks.isErrorFrozen).toBe(true);
   });
 
   it("leaves errors their stacks, in the words of the sources", () => {
