@@ -5,6 +5,7 @@
  */
 
 import { emptyLedger } from "./apply/apply.ts";
+import { newestEpochOf } from "./apply/host-silence.ts";
 import { afterLoss } from "./apply/ledger-recovery.ts";
 import { NO_INTAKE, type Intake } from "./intake.ts";
 import { isBounded, type HostStatus, type Ledger } from "./ledger.ts";
@@ -14,20 +15,19 @@ export const RECOVER_AFTER_MS: readonly number[] = [0, 60_000, 600_000];
 
 /** The parts that are kept: the description, what operators have stated about hosts, and what they hold of the queue. */
 export function ledgerAfterLoss(lost: Ledger): Ledger {
-  const hosts = [...lost.hosts].flatMap(
-    ([host, { isDrained, drainReason, isFenced, fencedAtMs, agent, lastEpoch }]) => {
-      if (!isDrained && isFenced !== true) return [];
-      const newest = agent?.epoch ?? lastEpoch;
-      const hostStatus: HostStatus = {
-        isDrained,
-        ...(drainReason !== undefined && { drainReason }),
-        ...(isFenced === true && { isFenced }),
-        ...(fencedAtMs !== undefined && { fencedAtMs }),
-        ...(isFenced === true && newest !== undefined && { lastEpoch: newest }),
-      };
-      return [[host, hostStatus] as const];
-    },
-  );
+  const hosts = [...lost.hosts].flatMap(([host, status]) => {
+    const { isDrained, drainReason, isFenced, fencedAtMs } = status;
+    if (!isDrained && isFenced !== true) return [];
+    const newest = newestEpochOf(status);
+    const hostStatus: HostStatus = {
+      isDrained,
+      ...(drainReason !== undefined && { drainReason }),
+      ...(isFenced === true && { isFenced }),
+      ...(fencedAtMs !== undefined && { fencedAtMs }),
+      ...(isFenced === true && newest !== undefined && { lastEpoch: newest }),
+    };
+    return [[host, hostStatus] as const];
+  });
   return {
     ...emptyLedger(lost.shape, lost.detailsHash),
     applyVersion: lost.applyVersion,

@@ -172,15 +172,6 @@ it("starts the few jobs of a tenant within seconds while another's flood fills t
       await loop.run(HELD_MS);
       expect(loop.faults).toEqual([]);
       const waits = few.map(({ request }) => (loop.started.get(request.jobId) ?? Infinity) - atMs);
-      console.log(
-        seed,
-        atMs,
-        count,
-        Math.max(...waits),
-        flood
-          .map((f) => loop.whereabouts(f.request.jobId).join("+"))
-          .reduce((m: Record<string, number>, w) => ({ ...m, [w]: (m[w] ?? 0) + 1 }), {}),
-      );
       expect(Math.max(...waits)).toBeLessThan(20_000);
     }),
     { numRuns: caseCount(8) },
