@@ -9,7 +9,8 @@
  * Where bandwidths are known, the part that won is searched by them too. That place is priced anew together with the winner and the usual one,
  * since prices of two calls do not compare, and taken where it is no dearer than the winner and saves as much. Without prices (no work
  * is left in this cycle, or nothing can be planned) the usual place stands. Ties: the usual place, then the order above.
- * Cost: the inner policy's for each part, and that of the prices; the inner policy's alone where no work is left. Source: Arnold (NeurIPS 2025) aligns groups of a plan with the fabric.
+ * Cost: the inner policy's for each part, and that of the prices; the inner policy's alone where no work is left.
+ * Source: Arnold (NeurIPS 2025) aligns groups of a plan with the fabric.
  */
 
 import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
@@ -69,11 +70,9 @@ export const withPrices =
     if (gpus === undefined) return won;
     if (isSamePlace(gpus, option.gpus)) return { ...searched, candidates, why: won.why };
     if (!prices.hasWork()) return won;
-    const [againMs = Infinity, wonMs = Infinity, ms] = prices.of(training, [
-      usual.gpus,
-      option.gpus,
-      gpus,
-    ]);
+    const [again, wonMs = Infinity, ms] = prices.of(training, [usual.gpus, option.gpus, gpus]);
+    // With less work than before, a place without a price may be one that nobody got to.
+    const againMs = again ?? (usualMs === Infinity ? Infinity : 0);
     return isWorthIt(ms, againMs) && ms <= wonMs
       ? { ...searched, candidates, why: whyHere(ms, againMs) }
       : won;

@@ -212,6 +212,7 @@ describe("the policy with prices", () => {
     // Cheaper than the winner was in the first call only.
     { name: "it is dearer than the winner in that call", winner: 600, searched: 650, usual: 900 },
     { name: "it saves nothing in that call", winner: 690, searched: 690, usual: 700 },
+    { name: "the usual place has no price any more", winner: 640, searched: 630, usual: undefined },
     { name: "it has no price", winner: 600, searched: undefined, usual: 900 },
   ])("keeps the winner, with the figures of the call that it won, where $name", (second) => {
     const { place, why } = placed((each, call) => {
