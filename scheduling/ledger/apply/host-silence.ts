@@ -11,7 +11,7 @@
  * agreed to.
  * An agent may announce itself, take the place of the one that the ledger knows, and fall silent before it has reported: that is the host's silence
  * all the same, because nobody watches the older agent any more (rules 5). Its clock is no shorter than a stranger's. A copy of its registration that
- * comes after that is late (rules 7).
+ * comes after that is late (rules 7), also where the host was silent before; its silence then lasts since the older agent's.
  *
  * What a presence tells may arrive twice, late and out of order; each word says when it was told, and one that is not newer than the last that
  * counted for the same agent changes nothing (rules 5). Without that a silence that a frozen worker held up would take a host for silent that has
@@ -43,9 +43,18 @@ export function applySilence(
 ): void {
   for (const host of hosts) {
     const status = transaction.hosts.get(host);
-    if (status?.silentSinceMs !== undefined || isOvertaken(status, { epoch, toldAtMs })) continue;
+    if (isOvertaken(status, { epoch, toldAtMs })) continue;
     const dated = toldAtMs === undefined ? {} : { toldAtMs };
-    if (status?.agent?.epoch === epoch)
+    if (status?.silentSinceMs !== undefined) {
+      if (!isSuccessorOfSilent(transaction, status, epoch)) continue;
+      const { fenceMs } = status;
+      setHost(transaction, host, {
+        ...status,
+        ...dated,
+        ...(fenceMs !== undefined && strangersTerms(transaction, host, fenceMs)),
+        lastEpoch: epoch,
+      });
+    } else if (status?.agent?.epoch === epoch)
       setHost(transaction, host, { ...status, ...dated, silentSinceMs: nowMs });
     else if (isSuccessor(transaction, status?.agent?.epoch, epoch)) {
       const { fenceMs, ...known } = status ?? { isDrained: false };
@@ -116,6 +125,16 @@ const isSuccessor = (
   known: string | undefined,
   epoch: string,
 ): boolean => before.applyVersion >= ORDERED_PRESENCE_RULES && known !== undefined && known < epoch;
+
+/** The agent comes after all that the ledger has heard of on this host, which is silent already (rules 7). */
+function isSuccessorOfSilent(
+  { before }: LedgerTransaction,
+  status: HostStatus,
+  epoch: string,
+): boolean {
+  const known = newestEpochOf(status);
+  return before.applyVersion >= SILENT_SUCCESSORS_RULES && known !== undefined && known < epoch;
+}
 
 /** Whether leases wait for a fenced host: its fence has confirmed those of its time. */
 function holdsMore({ before, leases }: LedgerTransaction, host: HostId): boolean {

@@ -129,3 +129,20 @@ test("a late copy of a silent successor's registration changes nothing, before i
   expect(statusOf(told(silent, [registered("e2", 400)]))).not.toHaveProperty("silentSinceMs");
   expect(statusOf(told(ready(6), words))).not.toHaveProperty("silentSinceMs");
 });
+
+test("the silence of a successor counts on a host that is silent already: a late copy of its registration does not end the silence", () => {
+  const words = [silence("e1", 200), silence("e2", 400), registered("e2", 300)];
+  const silent = told(ready(7), [silence("e1", 200)], 1_000);
+  const both = told(silent, [silence("e2", 400)], 5_000);
+  // Since the first agent's silence, by a clock no shorter than a stranger's.
+  expect(statusOf(both)).toMatchObject({
+    ...{ silentSinceMs: 1_000, lastEpoch: "e2", toldAtMs: 400, fenceMs: TEN_MINUTES },
+  });
+  expect(unpackLedger(packLedger(both))).toEqual(both);
+  expect(statusOf(told(both, [registered("e2", 300)], 6_000))).toEqual(statusOf(both));
+  // Nor do later words of the older agents, or a copy of the silence.
+  const stale = [silence("e1", 450), silence("e0", 450), silence("e2", 400)];
+  expect(statusOf(told(both, stale, 6_000))).toEqual(statusOf(both));
+  expect(statusOf(told(both, [registered("e2", 500)], 6_000))).not.toHaveProperty("silentSinceMs");
+  expect(statusOf(told(ready(6), words))).not.toHaveProperty("silentSinceMs");
+});
