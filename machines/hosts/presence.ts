@@ -123,7 +123,7 @@ function stepped(
 /** Whatever the event was: agents that have arrived are watched, and a run that has grown long continues once nothing is under way. */
 function settled({ state, commands }: PresenceStep): PresenceStep {
   if (state.next !== undefined) return { state, commands };
-  if (mustContinue(state)) {
+  if (mustContinue(state) && !areArrivalsOpen(state)) {
     if (isTelling(state)) return { state, commands };
     const left = state.agents.map(({ agent, hosts }) => ({ agent, hosts }));
     const { fleet, cluster, arrivals, toldAtMs } = state;
@@ -364,6 +364,10 @@ const withJunk = (state: Presence): Presence => ({ ...state, junkSignals: state.
 const mustContinue = ({ events, agents, junkSignals }: Presence): boolean =>
   junkSignals >= CONTINUE_AT_JUNK ||
   events >= CONTINUE_AT_EVENTS + CONTINUE_AT_EVENTS_PER_AGENT * agents.length;
+
+/** Whether somebody has announced himself of whom it is not known yet if he needs a proof: the next run would take him for one who was watched. */
+const areArrivalsOpen = ({ terms, arrivals, carried }: Presence): boolean =>
+  terms === undefined && arrivals.length > carried;
 
 const isTelling = ({ agents, farewells }: Presence): boolean =>
   farewells.length > 0 || agents.some(({ stage }) => stage.kind === "telling");

@@ -91,6 +91,23 @@ describe("the presence of a cluster", () => {
     expect(state().next).toMatchObject({ agents: [present] });
   });
 
+  it("hands no arrival to its next run before it knows whether its fleet asks for proof, however much junk comes", () => {
+    for (const isProofAsked of [true, false]) {
+      const played = opened([agentOf("1", "a")]);
+      const { id } = played.take("ask-terms");
+      played.feed({ kind: "announced", present: agentOf("2", "b") });
+      for (let at = 0; at < 2_000; at += 1) played.feed({ kind: "unknown-signal" });
+      expect(played.state().next).toBeUndefined();
+      played.feed({ kind: "terms", id, terms: TERMS, isProofAsked });
+      const carried = played.state().next?.agents?.map(({ agent }) => agent.epoch);
+      expect(carried).toEqual(isProofAsked ? ["1"] : ["1", "2"]);
+    }
+    // Nobody has announced himself: a flood of junk alone does not use up the run's signals.
+    const idle = opened();
+    for (let at = 0; at < 1_000; at += 1) idle.feed({ kind: "unknown-signal" });
+    expect(idle.state().next).toMatchObject({ agents: [] });
+  });
+
   it("tells a silence, and asks for the next report without a limit of time", () => {
     const played = inContact(agentOf("1", "a"));
     played.feed({ kind: "contact-over", id: played.contact.id, how: "silent" });
