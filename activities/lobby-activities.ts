@@ -6,20 +6,27 @@ import type { LobbyActivities, LobbyExit } from "../protocol/lobby-contract.ts";
 import {
   assertSignal,
   callInSignal,
+  fleetWorkflowId,
   JOB_WORKFLOW,
   lobbyLeaveSignal,
   lobbyNewsSignal,
   lobbyWorkflowId,
 } from "../protocol/messages.ts";
+import type { WordActivities } from "../protocol/word-proof.ts";
 import { OTHER_TENANTS } from "../scheduling/ledger/intake.ts";
 import { isFields } from "../scheduling/ledger/json-fields.ts";
 import { isInvalidArgument } from "./audit.ts";
 import { tellJob } from "./job-words.ts";
 import { each } from "../lib/each.ts";
+import { provenSignalsOf } from "./proven-signals.ts";
 import { signedFleets } from "./signed-fleets.ts";
 import { signalsOf } from "./started-with.ts";
 
-export function createLobbyActivities(client: Client): LobbyActivities {
+/** `checkWords`: judges what lobbies of fleets that ask for proof were told before it is told again. */
+export function createLobbyActivities(
+  client: Client,
+  { checkWords }: WordActivities,
+): LobbyActivities {
   const askedBy = signedFleets(client);
   return {
     /** A call that fails for another reason fails all, and all are repeated: a job that has heard changes nothing. */
@@ -40,14 +47,20 @@ export function createLobbyActivities(client: Client): LobbyActivities {
     async retellLobby({ fleet, tenant, runs }) {
       const workflowId = lobbyWorkflowId(fleet, tenant);
       const lobby = client.workflow.getHandle(workflowId);
+      const isProofAsked = (await askedBy(fleetWorkflowId(fleet))) === "all";
       for (const runId of runs) {
-        for await (const page of signalsOf(client, { workflowId, runId })) {
+        const run = { workflowId, runId };
+        const told = isProofAsked
+          ? provenSignalsOf(client, run, { names: RETOLD, checkWords })
+          : signalsOf(client, run);
+        for await (const page of told) {
           heartbeat();
-          for (const { signal, value } of page) {
+          for (const { signal, read } of page) {
+            if (!RETOLD.includes(signal)) continue;
+            const value = read();
             if (signal === lobbyLeaveSignal.name) await lobby.signal(signal, value);
             // The fleet gives credits that were not used again by itself.
-            if (signal === lobbyNewsSignal.name && isFields(value))
-              await lobby.signal(signal, { ...value, credits: [] });
+            else if (isFields(value)) await lobby.signal(signal, { ...value, credits: [] });
           }
         }
       }
@@ -75,6 +88,8 @@ export function createLobbyActivities(client: Client): LobbyActivities {
     },
   };
 }
+
+const RETOLD: readonly string[] = [lobbyLeaveSignal.name, lobbyNewsSignal.name];
 
 const isGone = (error: unknown): boolean =>
   error instanceof WorkflowNotFoundError || isInvalidArgument(error);

@@ -1,8 +1,17 @@
 /** @file What a closed run of a workflow was started with, and the signals that it has received: read from its history, which is all that is left. */
 
 import type { Client } from "@temporalio/client";
-import { defaultPayloadConverter, type Payload } from "@temporalio/common";
-import { decodeArrayFromPayloads } from "@temporalio/common/lib/internal-non-workflow/index.js";
+import {
+  defaultDataConverter,
+  defaultPayloadConverter,
+  type LoadedDataConverter,
+  type Payload,
+} from "@temporalio/common";
+import {
+  decode,
+  decodeArrayFromPayloads,
+} from "@temporalio/common/lib/internal-non-workflow/index.js";
+import { PROOF_HEADER } from "../protocol/messages.ts";
 
 export interface ClosedRun {
   readonly workflowId: string;
@@ -17,9 +26,14 @@ export async function startedWith(client: Client, run: ClosedRun): Promise<unkno
   return first;
 }
 
-interface ReceivedSignal {
+export interface ReceivedSignal {
   readonly signal: string;
-  readonly value: unknown;
+  /** Its value; throws where that is none. */
+  readonly read: () => unknown;
+  /** Of who sent it (`protocol/word-proof.ts`), as it came; absent where none came. */
+  readonly proof?: string;
+  /** The value's bytes, which the proof covers. */
+  readonly bytes: Uint8Array;
 }
 
 /** In their order, a page of the history at a time. */
@@ -35,10 +49,19 @@ export async function* signalsOf(
     });
     const received: ReceivedSignal[] = [];
     for (const event of page.history?.events ?? []) {
-      const { signalName, input } = event.workflowExecutionSignaledEventAttributes ?? {};
+      const { signalName, input, header } = event.workflowExecutionSignaledEventAttributes ?? {};
       if (typeof signalName !== "string") continue;
-      const [value] = await decoded(client, input?.payloads);
-      received.push({ signal: signalName, value });
+      const { payloadConverter, payloadCodecs } = converterOf(client);
+      const [payload] = await decode(payloadCodecs, input?.payloads?.slice(0, 1) ?? []);
+      const carried = header?.fields?.[PROOF_HEADER];
+      // No codec touches headers.
+      const proof = carried ? defaultPayloadConverter.fromPayload<unknown>(carried) : undefined;
+      received.push({
+        signal: signalName,
+        read: () => payload && payloadConverter.fromPayload(payload),
+        ...(typeof proof === "string" && { proof }),
+        bytes: payload?.data ?? new Uint8Array(),
+      });
     }
     yield received;
     const token = page.nextPageToken;
@@ -60,8 +83,7 @@ const historyOf = (
 const decoded = (
   client: Client,
   payloads: Payload[] | null | undefined,
-): Promise<readonly unknown[]> =>
-  decodeArrayFromPayloads(
-    client.options.loadedDataConverter ?? { payloadConverter: defaultPayloadConverter },
-    payloads,
-  );
+): Promise<readonly unknown[]> => decodeArrayFromPayloads(converterOf(client), payloads);
+
+const converterOf = ({ options }: Client): LoadedDataConverter =>
+  options.loadedDataConverter ?? defaultDataConverter;

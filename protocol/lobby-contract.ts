@@ -106,7 +106,7 @@ export interface LobbyActivities {
     calls: readonly CallOrder[],
     fleetWorkflowId: string,
   ): Promise<{ readonly gone: readonly number[]; readonly isProofAsked?: true }>;
-  /** Tells a lobby once more what closed runs of it had been told since they began. */
+  /** Tells a lobby once more what closed runs of it had been told since they began; where its fleet asks for proof, what was proven. */
   retellLobby(order: {
     readonly fleet: string;
     readonly tenant: TenantId;

@@ -9,14 +9,15 @@ import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
+  const words = createWordActivities(wordTrust());
   await runWorkflowWorker({ ...setting, speaksAs: ["jobs"] }, (client) => ({
     taskQueue: JOB_TASK_QUEUE,
     activities: {
       ...createJobActivities(client),
       ...createCollectiveActivities(),
       ...createLinkEndsActivities(client),
-      ...createLobbyActivities(client),
-      ...createWordActivities(wordTrust()),
+      ...createLobbyActivities(client, words),
+      ...words,
     },
     // A local activity waits for the acknowledgement of a batch, so some jobs must be able to wait at once; more of them would only wait in
     // the server's front, before the steps of jobs that run (docs/decisions/0104-floods-of-jobs.md).

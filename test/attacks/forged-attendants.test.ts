@@ -8,10 +8,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { tenantId } from "../../domain/values/ids.ts";
+import { tellLobby } from "../../activities/lobby-post.ts";
+import { signedFleets } from "../../activities/signed-fleets.ts";
+import { jobId, runId, tenantId } from "../../domain/values/ids.ts";
 import {
   announceSignal,
   arrivedSignal,
+  ATTENDANTS_MEMO,
   BANDWIDTH_MODEL_RULES,
   BANDWIDTH_MODEL_WORKFLOW,
   bandwidthModelQuery,
@@ -23,6 +26,7 @@ import {
   deregisterSignal,
   disbelievedQuery,
   fleetMemo,
+  fleetWorkflowId,
   JOB_TASK_QUEUE,
   LINK_MONITOR_RULES,
   LINK_MONITOR_WORKFLOW,
@@ -38,8 +42,11 @@ import {
   presenceWorkflowId,
   reportAgainSignal,
   reportRewardsUpdate,
+  SIGNED_WORDS,
   USER,
   WORD_ROLES,
+  WORDS_MEMO,
+  type LobbyNews,
 } from "../../protocol/messages.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
@@ -178,6 +185,47 @@ it("a lobby hears neither rows nor leaves of an attacker, and keeps those of its
   await untilCounted(workflowId, 3);
   expect(await rows()).toEqual(["outside-1"]);
   await world.temporal.workflow.getHandle(workflowId).terminate("over");
+});
+
+it("a lobby that is started again is not told what nobody had proven to the run before", async () => {
+  const tenant = tenantId("robbed");
+  // Of a fleet that asks for proof and gives no credits.
+  const fleet = `${world.fleet}-asks`;
+  const asking = await world.temporal.workflow.start("absent", {
+    workflowId: fleetWorkflowId(fleet),
+    taskQueue: "nobody",
+    memo: { [WORDS_MEMO]: SIGNED_WORDS, [ATTENDANTS_MEMO]: SIGNED_WORDS },
+  });
+  const workflowId = lobbyWorkflowId(fleet, tenant);
+  const rowOf = (job: string) => ({
+    ...{ jobId: jobId(job), runId: runId("r1"), seq: 1, class: "training", priority: 0 },
+    ...{ submittedAtMs: 1, gpus: 1, round: 0 },
+  });
+  const newsOf = (...jobs: readonly string[]) =>
+    ({ fleet, tenant, rows: jobs.map(rowOf), credits: [] }) as unknown as LobbyNews;
+  const lobby = world.temporal.workflow.getHandle(workflowId);
+  const rows = async (): Promise<readonly string[]> =>
+    [...(await lobby.query(lobbyRowsQuery)).jobs].sort();
+  const byFleet = { client: world.temporal, askedBy: signedFleets(world.temporal) };
+  await tellLobby(byFleet, newsOf("outside-1", "outside-2", "outside-3"));
+  const leaveOf = (job: string) => ({ jobId: job, runId: "r1", seq: 1, class: "training" });
+  await lobby.signal(lobbyLeaveSignal, leaveOf("outside-3") as never);
+  const left = ["outside-1", "outside-2"];
+  await expect.poll(rows, { timeout: 30_000 }).toEqual(left);
+  for (const attacker of handlesOf(workflowId)) {
+    await attacker.signal(lobbyNewsSignal, newsOf("false"));
+    await attacker.signal(lobbyLeaveSignal, leaveOf("outside-1") as never);
+  }
+  await untilCounted(workflowId, 2);
+  await attackers[0]?.workflow.getHandle(workflowId).terminate("mine");
+
+  await tellLobby(byFleet, newsOf("outside-4"));
+  await expect.poll(rows, { timeout: 30_000 }).toEqual([...left, "outside-4"]);
+  // What was told again has been heard when this has.
+  await lobby.signal(lobbyLeaveSignal, leaveOf("outside-4") as never);
+  await expect.poll(rows, { timeout: 30_000 }).toEqual(left);
+  expect(await counts(workflowId)).toEqual([]);
+  for (const open of [lobby, asking]) await open.terminate("over");
 });
 
 it("a bandwidth model learns nothing from an attacker, and neither trains nor rolls back for one", async () => {
