@@ -8,7 +8,8 @@
  *
  * Words that need proof (`word-gate.ts`) are checked by a local activity when no other one is open. Its end may come together with later news live, and
  * before them on replay (docs/decisions/0014). So what comes meanwhile is fed only when the machine has come to rest after the words, and until then
- * the time stands still. Where a plain activity checks them (`wordsBy`), its end has its own place in history, and nothing is put off.
+ * the time stands still. Where a plain activity checks them (`wordsBy`), its end has its own place in history, and nothing is put off. Between two checks a
+ * tick that is due comes first, so whoever sends words without a pause does not stop the time.
  */
 
 import { condition } from "@temporalio/workflow";
@@ -51,6 +52,8 @@ export function drive<State, Event, Command>(
   let isChecking = false;
   /** When the last check began; until the machine has come to rest after it. */
   let checkedAtMs: number | undefined;
+  /** A check by a plain activity has ended, and no tick was fed since. */
+  let isTickOwed = false;
   /** What came during the check. */
   const late: { readonly event: Event | Tick; readonly atMs: number }[] = [];
 
@@ -92,7 +95,7 @@ export function drive<State, Event, Command>(
         show?.(state);
         return state;
       }
-      if (checkedAtMs === undefined && mayCheck()) {
+      if (checkedAtMs === undefined && mayCheck() && !(isTickOwed && isDue())) {
         await hearWords();
         continue;
       }
@@ -107,6 +110,7 @@ export function drive<State, Event, Command>(
       if (bug !== undefined || !(hasRung || isDue())) continue;
       feed({ kind: "tick" });
       ticks += 1;
+      isTickOwed = false;
     }
   }
 
@@ -127,6 +131,7 @@ export function drive<State, Event, Command>(
     isChecking = wordsBy === undefined;
     const handOn = await checkWaiting(wordsBy);
     if (isChecking) [isChecking, checkedAtMs] = [false, atMs];
+    isTickOwed = wordsBy !== undefined;
     handOn();
   }
 
