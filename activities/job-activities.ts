@@ -21,6 +21,7 @@ import {
   JOB_RULES,
   RESTING_RULES,
   SIGNED_JOB_RULES,
+  SIGNED_ORDER_JOB_RULES,
   type JobActivities,
   type JobEntry,
 } from "../protocol/control-contract.ts";
@@ -36,7 +37,7 @@ import { untilForgotten } from "./until-forgotten.ts";
 const RULES_UNDER: Readonly<Record<Asked, number>> = {
   nothing: RESTING_RULES,
   signals: SIGNED_JOB_RULES,
-  orders: JOB_RULES,
+  orders: SIGNED_ORDER_JOB_RULES,
   all: JOB_RULES,
 };
 

@@ -61,7 +61,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 4;
+export const JOB_RULES = 5;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -70,6 +70,8 @@ export const RESTING_RULES = 2;
 export const SIGNED_JOB_RULES = 3;
 /** From here on a job carries out orders only with proof of who gives them; under a fleet that does so itself. */
 export const SIGNED_ORDER_JOB_RULES = 4;
+/** From here on what roles tell a job before it has read its file waits for its proof, too; under a fleet that asks for all proofs. */
+export const KEPT_WORDS_JOB_RULES = 5;
 /** From here on a job follows a call from its lobby that comes again: the fleet may have put it outside since, under the same credit. */
 export const RECALLED_RULES = 3;
 

@@ -14,6 +14,7 @@ import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { jobChanges } from "../../client/job-changes.ts";
 import { jobId as toJobId, leaseId as toLeaseId, token } from "../../domain/values/ids.ts";
 import {
+  disbelievedQuery,
   fencedSignal,
   fleetWorkflowId,
   grantSignal,
@@ -282,6 +283,36 @@ it("an order that comes with the start of a job waits until the job knows whose 
   const own = world.orbweaver.job(await begin(world.temporal, "held-early"));
   await expect.poll(async () => (await own.view()).state, { timeout: 30_000 }).toBe("held");
   for (const job of [forged, own]) await job.cancel();
+});
+
+it("what a role says with the start of a job waits until the job knows whether it needs proof", async () => {
+  const begin = async (client: Client, name: string): Promise<string> => {
+    const workflowId = `${name}-${world.fleet}`;
+    const lease = { id: toLeaseId(token(9_999_998)), token: token(9_999_998), gpus: [] };
+    await client.workflow.signalWithStart("job", {
+      ...{ workflowId, taskQueue: JOB_TASK_QUEUE },
+      args: [{ name, gang: { gpus: 64 }, run: { command: ["true"] } }, { fleet: world.fleet }],
+      signal: grantSignal,
+      signalArgs: [{ seq: 1, lease, agents: [], reason: "mine" } as never],
+    });
+    return workflowId;
+  };
+  const doubted = async (workflowId: string): Promise<unknown> => {
+    const words = await world.temporal.workflow.getHandle(workflowId).query(disbelievedQuery);
+    return words.map(({ sender, word }) => [sender, word]);
+  };
+  const jobs: readonly (readonly [Client, string, readonly unknown[]])[] = [
+    [plain, "granted-early", [["mallory", "grant"]]],
+    [forger, "granted-falsely", [["forger", "grant"]]],
+    [world.temporal, "granted-truly", []],
+  ];
+  for (const [client, name, expected] of jobs) {
+    const id = await begin(client, name);
+    const job = world.orbweaver.job(id);
+    await expect.poll(async () => (await job.view()).pending?.code).toBe("NoMatchingFlavor");
+    await expect.poll(() => doubted(id)).toEqual(expected);
+    await job.cancel();
+  }
 });
 
 it("a job that a host refuses has a line about it in its audit: which agent, what, and why", async () => {

@@ -33,6 +33,7 @@ import type {
 import { jobSummary } from "../../machines/job/job-summary.ts";
 import { jobView } from "../../machines/job/job-view.ts";
 import {
+  KEPT_WORDS_JOB_RULES,
   SIGNED_JOB_RULES,
   SIGNED_ORDER_JOB_RULES,
   type JobActivities,
@@ -67,7 +68,7 @@ import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { answerAboutOrders, onOrder } from "../runtime/orders.ts";
 import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
-import { askForProof, believeAll, keepOrders } from "../runtime/word-gate.ts";
+import { askForProof, believeAll, believeRoles, keepWords } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
@@ -107,7 +108,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     submittedAtMs: startTime.getTime(),
     isListed: typedSearchAttributes.get(STATE) !== undefined,
   };
-  keepOrders();
+  keepWords();
   const opened = openJob(identity, Date.now());
   const life = drive<Job, JobEvent, JobCommand>(
     {
@@ -258,6 +259,7 @@ function carrierOf(
           const rules = admission.kind === "admitted" ? admission.rules : 0;
           const areOrdersSigned = rules >= SIGNED_ORDER_JOB_RULES;
           if (!areOrdersSigned) believeAll();
+          else if (rules < KEPT_WORDS_JOB_RULES) believeRoles();
           if (rules >= SIGNED_JOB_RULES) askForProof({ ofOrders: areOrdersSigned });
           return { kind: "admission", admission };
         });

@@ -47,13 +47,11 @@ export function drive<State, Event, Command>(
   let bug: { readonly error: unknown } | undefined;
   const timers = createTimers();
   const alarm = createAlarm();
-  /** Local activities that are open, the check of words aside. */
-  let openLocals = 0;
+  let openLocals = 0; // local activities that are open, the check of words aside
   let isChecking = false;
   /** When the last check began; until the machine has come to rest after it. */
   let checkedAtMs: number | undefined;
-  /** A check by a plain activity has ended, and no tick was fed since. */
-  let isTickOwed = false;
+  let isTickOwed = false; // a plain activity has checked words, and no tick was fed since
   /** What came during the check. */
   const late: { readonly event: Event | Tick; readonly atMs: number }[] = [];
 
@@ -109,8 +107,7 @@ export function drive<State, Event, Command>(
       await everythingFed();
       if (bug !== undefined || !(hasRung || isDue())) continue;
       feed({ kind: "tick" });
-      ticks += 1;
-      isTickOwed = false;
+      [ticks, isTickOwed] = [ticks + 1, false];
     }
   }
 
@@ -128,10 +125,9 @@ export function drive<State, Event, Command>(
 
   async function hearWords(): Promise<void> {
     const atMs = Date.now();
-    isChecking = wordsBy === undefined;
+    [isChecking, isTickOwed] = [wordsBy === undefined, wordsBy !== undefined];
     const handOn = await checkWaiting(wordsBy);
     if (isChecking) [isChecking, checkedAtMs] = [false, atMs];
-    isTickOwed = wordsBy !== undefined;
     handOn();
   }
 

@@ -47,12 +47,12 @@ let areOrdersAsked = false;
 const disbelieved = new Map<string, Disbelieved>();
 const waiting: Waiting[] = [];
 const seen = new Set<string>();
-/** Whether orders are kept, because it is not known yet whether they need proof. */
-let areOrdersKept = false;
+/** Whether words are kept, because it is not known yet whether they need proof. */
+let areWordsKept = false;
 /** What was heard before it is known whether the run asks for proof; undefined where nothing is kept. */
 let heard: Waiting[] | undefined;
 
-/** From now on; `ofOrders`: of orders, too. */
+/** From now on, and of what was kept; `ofOrders`: of orders, too. */
 export function askForProof({ ofOrders }: { readonly ofOrders: boolean }): void {
   isOn = true;
   areOrdersAsked = ofOrders;
@@ -60,18 +60,27 @@ export function askForProof({ ofOrders }: { readonly ofOrders: boolean }): void 
 
 /** Whether the word has to wait. */
 export function needsProof(word: string): boolean {
-  if (!isOn) return areOrdersKept && isOfUsers(word) && patched("kept-orders");
-  return speakersOf(word) !== undefined && (areOrdersAsked || !isOrder(word));
+  if (speakersOf(word) === undefined) return false;
+  if (isOn) return areOrdersAsked || !isOrder(word);
+  return areWordsKept && (!isOfUsers(word) || patched("kept-orders"));
 }
 
 const isOfUsers = (word: string): boolean => speakersOf(word)?.includes(USER) === true;
 
 /**
- * People's orders wait until `askForProof` or `believeAll`. Runs of former releases carried them out at once, and replay so: the marker comes with the first
- * such order of a run.
+ * Words and orders that may need proof wait until `askForProof` or `believeAll`. Runs of former releases carried people's orders out at once, and replay so:
+ * the marker comes with the first such order of a run. What roles say has none, because a grant may come together with the admission live, and after it on
+ * replay (docs/decisions/0014): under the rules of such runs it is heard just before the admission (`believeRoles`), as it was then.
  */
-export function keepOrders(): void {
-  areOrdersKept = true;
+export function keepWords(): void {
+  areWordsKept = true;
+}
+
+/** Of what was kept, what roles say is heard without a proof. */
+export function believeRoles(): void {
+  for (const word of waiting.splice(0))
+    if (isOfUsers(word.signal)) waiting.push(word);
+    else word.hear();
 }
 
 export function holdBack(word: Waiting): void {
@@ -99,7 +108,7 @@ export function settleHeard({ areDoubted }: { readonly areDoubted: boolean }): v
 /** Nothing needs proof in this run; what waits is heard. */
 export function believeAll(): void {
   isOn = false;
-  areOrdersKept = false;
+  areWordsKept = false;
   for (const { hear } of waiting.splice(0)) hear();
 }
 
