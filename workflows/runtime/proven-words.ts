@@ -83,23 +83,26 @@ export function onProvenUpdate<Order, Answer>(
   } = {},
 ): void {
   const { name } = update;
+  /** What it throws at once refuses, too. */
+  const carriedOut = async (order: Order): Promise<Answer> => carryOut(order);
   setHandler(
     update,
     (order, proof) => {
       const arrived = arrivedOrder(proof);
       if (!needsProof(name) || isQuestion(order)) return carryOut(order);
-      return new Promise<void>((hear, refuse) => {
+      return new Promise<Answer>((answer, refuse) => {
         holdBack({
           signal: name,
           word: arrived,
           sender: arrived.sender,
-          hear,
+          // At once: a moment later the run may have begun to end, because nothing waits any more.
+          hear: () => answer(carriedOut(order)),
           refuse: (reason) => {
             const message = `the order ${name} is not believed: ${reason}`;
             refuse(ApplicationFailure.nonRetryable(message, "NOT_ALLOWED"));
           },
         });
-      }).then(() => carryOut(order));
+      });
     },
     { validator: (order: Order, _proof?: string) => validate?.(order) },
   );
