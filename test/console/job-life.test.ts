@@ -20,8 +20,13 @@ const files = readdirSync(FOLDER).filter((file) => /^job\..*\.json$/.test(file))
 const codecs = createConverters().worker.payloadCodecs ?? [];
 
 /** Somebody without a key told these jobs of grants. */
-const FORGED: ReadonlySet<string> = new Set(["job.array-signed.json", "job.forged-words.json"]);
-const isForged = (grant: Partial<Grant>): boolean => grant.lease === undefined;
+const FORGED: ReadonlySet<string> = new Set([
+  "job.array-signed.json",
+  "job.forged-words.json",
+  "job.granted-falsely.json",
+]);
+const isForged = ({ lease }: { readonly lease?: Partial<Grant["lease"]> }): boolean =>
+  lease?.grantedAtMs === undefined;
 
 async function pageOf(name: string): Promise<JobPage> {
   const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, name), "utf8")));
