@@ -89,7 +89,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "the barrier takes beats of any token",
-    seenAt: 1,
+    seenAt: 23,
     isWide: true,
     planted: {
       agent: {
