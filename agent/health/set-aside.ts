@@ -53,9 +53,10 @@ export async function setAside(host: HostId, reason: string, ports: SetAsidePort
   const { clock, closing, onNote } = ports;
   const begunMs = clock.elapsedMs();
   let isNoted = false;
+  const progress = { hasDrained: false };
   while (!closing.aborted) {
     try {
-      onNote(`${host}: ${await onceAside(host, reason, ports)}`);
+      onNote(`${host}: ${await onceAside({ host, reason }, progress, ports)}`);
       return;
     } catch (error) {
       const isOver = ports.isRefusal(error) || clock.elapsedMs() - begunMs >= GIVE_UP_MS;
@@ -70,15 +71,23 @@ export async function setAside(host: HostId, reason: string, ports: SetAsidePort
   }
 }
 
-/** What was done, for the log. May be repeated: a drain whose answer was lost is found. */
-async function onceAside(host: HostId, reason: string, ports: SetAsidePorts): Promise<string> {
+/**
+ * What was done, for the log. May be repeated: a drain whose answer was lost is found, and one that was answered is not given again, for an
+ * operator may have taken it back since.
+ */
+async function onceAside(
+  { host, reason }: { readonly host: HostId; readonly reason: string },
+  progress: { hasDrained: boolean },
+  ports: SetAsidePorts,
+): Promise<string> {
   const seen = await ports.look();
   const status = seen.hosts.get(host);
   if (status?.isDrained === true && !isOwn(status, reason))
     return `drained already, and so not ${reason}`;
-  if (status?.isDrained !== true) {
+  if (status?.isDrained !== true && !progress.hasDrained) {
     if (asideIn(seen) >= mostSetAside(seen.hostCount)) return `${tooMany(seen)}${reason}`;
     await ports.drain(host, reason);
+    progress.hasDrained = true;
   }
   await ports.clock.pause(ports.waitMs(), ports.closing);
   const now = await ports.look();

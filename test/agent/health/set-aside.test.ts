@@ -87,6 +87,20 @@ describe("hosts that are set aside", () => {
     expect(hosts.get(own)).toEqual({ isDrained: true, drainReason: "new fans" });
   });
 
+  it("are not drained again once an operator has taken the drain back, though the second look had failed", async () => {
+    const { hosts, ports } = fleetOf(5);
+    const [own = hostId("eu-1", "a")] = names(5);
+    let looks = 0;
+    const look = async () => {
+      looks += 1;
+      if (looks !== 2) return ports.look();
+      hosts.delete(own);
+      throw new Error("no worker answers");
+    };
+    await setAside(own, REASON, { ...ports, look });
+    expect([looks, hosts.has(own)]).toEqual([4, false]);
+  });
+
   it("leave a host alone that is drained already", async () => {
     const { hosts, ports } = fleetOf(5);
     const [own = hostId("eu-1", "a")] = names(5);
