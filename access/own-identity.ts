@@ -26,6 +26,7 @@ import { homedir, userInfo } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
+import { hasErrorCode } from "../lib/error-code.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -88,7 +89,7 @@ function isThere(file: string): boolean {
     closeSync(openSync(file, "r"));
     return true;
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return false;
+    if (hasErrorCode(error, "ENOENT")) return false;
     throw unusable(file, messageOf(error));
   }
 }
@@ -104,7 +105,7 @@ function make(file: string): void {
     });
     linkSync(aside, file);
   } catch (error) {
-    if (!hasCode(error, "EEXIST")) throw unusable(file, messageOf(error));
+    if (!hasErrorCode(error, "EEXIST")) throw unusable(file, messageOf(error));
   } finally {
     rmSync(aside, { force: true });
   }
@@ -144,9 +145,6 @@ export function userName(): string {
 
 const unusable = (file: string, why: string): OrbweaverError =>
   new OrbweaverError("BAD_INPUT", `the private key ${file} cannot be used: ${why}`);
-
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && "code" in error && error.code === code;
 
 const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);

@@ -3,6 +3,7 @@
 import { appendFileSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
+import { hasErrorCode } from "../lib/error-code.ts";
 
 export interface RevokedOrders {
   readonly has: (number: string) => boolean;
@@ -24,7 +25,7 @@ function linesOf(file: string): readonly string[] {
   try {
     return readFileSync(file, "utf8").split("\n");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    if (hasErrorCode(error, "ENOENT")) return [];
     throw error;
   }
 }

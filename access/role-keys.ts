@@ -19,6 +19,7 @@ import {
   type Environment,
 } from "./own-identity.ts";
 import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
+import { hasErrorCode } from "../lib/error-code.ts";
 
 const MOST_BELIEVED = 2;
 const PUBLIC_FILE = 0o644;
@@ -146,7 +147,7 @@ function publicKeysIn(file: string): readonly string[] | undefined {
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (hasErrorCode(error, "ENOENT")) return undefined;
     throw new OrbweaverError("BAD_INPUT", `${file} cannot be read: ${String(error)}`);
   }
   const lines = text.split("\n").map((line) => line.trim());

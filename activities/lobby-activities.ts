@@ -14,7 +14,7 @@ import {
 } from "../protocol/messages.ts";
 import type { WordActivities } from "../protocol/word-proof.ts";
 import { OTHER_TENANTS } from "../scheduling/ledger/intake.ts";
-import { isFields } from "../scheduling/ledger/json-fields.ts";
+import { isFields } from "../lib/fields.ts";
 import { isInvalidArgument } from "./audit.ts";
 import { tellJob } from "./job-words.ts";
 import { each } from "../lib/each.ts";

@@ -17,7 +17,7 @@ import {
   type LobbyNews,
 } from "../protocol/messages.ts";
 import { tenantPriority } from "../protocol/fair-tasks.ts";
-import { isFields } from "../scheduling/ledger/json-fields.ts";
+import { isFields } from "../lib/fields.ts";
 import type { AskedBy } from "./signed-fleets.ts";
 import { startedWith } from "./started-with.ts";
 

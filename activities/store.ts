@@ -13,6 +13,7 @@ import { PRIVATE_DIR, PRIVATE_FILE } from "../access/private-files.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Fleet, HostDetails } from "../domain/fleet/fleet.ts";
 import type { HostId } from "../domain/values/ids.ts";
+import { hasErrorCode } from "../lib/error-code.ts";
 
 /**
  * The port of a store. An object store fits as well: `put` writes under the hash, `get` reads and verifies, `discard` is its
@@ -96,6 +97,6 @@ export function directoryStore(dir: string): Store {
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 function unlessMissing(error: unknown): undefined {
-  if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+  if (hasErrorCode(error, "ENOENT")) return undefined;
   throw error;
 }

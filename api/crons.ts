@@ -8,7 +8,7 @@ import {
   type ScheduleDescription,
   type ScheduleHandle,
 } from "@temporalio/client";
-import { randomInt, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { contentHash } from "../access/job-proof.ts";
 import { fleetsRefusal, jobRefusal, submitRefusal } from "../access/principal.ts";
 import {
@@ -31,6 +31,7 @@ import {
 import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
 import { labelled, orderOf, submittedBy } from "./cron-starts.ts";
 import { insist, type Call, type Caller, type ServedFleet } from "./route.ts";
+import { randomSuffix } from "../client/job-suffix.ts";
 
 /** Its jobs have it as a label, and their ids begin with it. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
@@ -59,7 +60,7 @@ export async function makeCron(
       "BAD_INPUT",
       "after: a job on a schedule cannot wait for other jobs: each time would wait for the same ones. For its own former jobs there is --overlap queue.",
     );
-  const cron = key ?? keyInside ?? `${file.name.slice(0, MOST_NAME)}-${suffix()}`;
+  const cron = key ?? keyInside ?? `${file.name.slice(0, MOST_NAME)}-${randomSuffix()}`;
   if (!ID.test(cron))
     throw new OrbweaverError(
       "BAD_INPUT",
@@ -314,6 +315,3 @@ export async function outcomeOf(
     return isThere ? { kind: "submitted", jobId } : { kind: "unknown" };
   }
 }
-
-/** Six characters of base 36, as of jobs. */
-const suffix = (): string => randomInt(36 ** 5, 36 ** 6).toString(36);

@@ -2,6 +2,7 @@
 
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import type { ServedTls } from "../access/listener.ts";
 import type { Principal } from "../access/principal.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 
@@ -11,7 +12,7 @@ export interface Door {
   /** For the audit, also of a request that has no sender yet. */
   readonly who: string;
   readonly fromOf: (socket: Socket) => string;
-  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly tls?: ServedTls;
 }
 
 export interface Unknown {

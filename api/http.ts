@@ -4,16 +4,11 @@
  * Every refusal leaves a line, whatever it is refused for; every order leaves one before it is carried out, and another if it then fails.
  */
 
-import {
-  createServer as createPlain,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
-import { createServer as createSecure } from "node:https";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { z } from "zod";
 import type { AuditEntry, AuditLog } from "../access/audit-log.ts";
+import { httpServer } from "../access/listener.ts";
 import { fleetRefusal, rightsOf, senderRefusal, type Principal } from "../access/principal.ts";
 import { translated } from "../client/index.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
@@ -62,8 +57,10 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
   const { requestMs, connections } = parts.limits;
   const busy = new Map<string, number>();
   const options = {
+    tls: door.tls,
     requestTimeout: requestMs,
     headersTimeout: requestMs / 2,
+    handshakeTimeout: requestMs / 2,
     connectionsCheckingInterval: Math.min(1_000, requestMs / 4),
     maxHeaderSize: 32_768,
   };
@@ -74,10 +71,7 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
       else sendError(response, 500, { code: "INTERNAL", message: messageOf(error) });
     });
   };
-  const server =
-    door.tls === undefined
-      ? createPlain(options, answer)
-      : createSecure({ ...options, ...door.tls, handshakeTimeout: requestMs / 2 }, answer);
+  const server = httpServer(options, answer);
   server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) => {
     parts.sessions.take({ request, socket, first }, door).catch(() => socket.destroy());
   });

@@ -5,8 +5,8 @@
  */
 
 import type { Client } from "@temporalio/client";
-import { popCount, type HostGpus } from "../domain/lease/lease.ts";
-import { readPresenceBeat, type GpuUse, type HostUse } from "../domain/lease/gpu-use.ts";
+import type { HostGpus } from "../domain/lease/lease.ts";
+import { readPresenceBeat, usesIn, type HostUse } from "../domain/lease/gpu-use.ts";
 import { clusterOf, type ClusterId, type HostId } from "../domain/values/ids.ts";
 import { presenceWorkflowId } from "../protocol/messages.ts";
 import { decodedPayloads } from "./payloads.ts";
@@ -54,15 +54,7 @@ export async function withGpuUse(
   const use = new Map(found.flatMap((one) => [...(one ?? [])]));
   return runs.map((run) => {
     const own = gpus.filter(({ host }) => host === run.host);
-    const gpuUses = own.flatMap(({ host, mask }) => usedOf(use.get(host), mask));
+    const gpuUses = own.flatMap(({ host, mask }) => usesIn(use.get(host), mask));
     return gpuUses.length === 0 ? run : { ...run, gpuUse: gpuUses };
   });
 }
-
-const usedOf = (
-  use: HostUse | undefined,
-  mask: number,
-): readonly (GpuUse & { readonly gpu: number })[] =>
-  (use ?? []).flatMap((one, gpu) =>
-    one === null || popCount(mask & (1 << gpu)) === 0 ? [] : [{ gpu, ...one }],
-  );

@@ -13,7 +13,6 @@ import {
   type WorkflowStartOptions,
 } from "@temporalio/client";
 import type { SearchAttributePair } from "@temporalio/common";
-import { randomInt } from "node:crypto";
 import { signJob } from "../access/job-proof.ts";
 import { ownIdentity, type Identity } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -55,6 +54,7 @@ import {
   USER_KEY,
 } from "./search-keys.ts";
 import { translated } from "./server-error.ts";
+import { randomSuffix } from "./job-suffix.ts";
 
 export interface SubmitOptions {
   /** The job's id; the same key submits the same job once. Absent: derived from the name and six random characters. */
@@ -316,8 +316,3 @@ function summaryOf({ name, class: jobClass, tenant, gang, run }: JobSpec): strin
 
 /** Temporal takes 400 bytes; a character may be four of them. */
 const MAX_SUMMARY_CHARS = 100;
-
-/** Six characters of base 36: two billion names; the server refuses a name that is taken. */
-function randomSuffix(): string {
-  return randomInt(36 ** 5, 36 ** 6).toString(36);
-}

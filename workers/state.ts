@@ -14,6 +14,7 @@ import { PRIVATE_DIR, PRIVATE_FILE } from "../access/private-files.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Environment } from "./server/environment.ts";
 import { parsedJson } from "../lib/parsed-json.ts";
+import { hasErrorCode } from "../lib/error-code.ts";
 
 /** As in `ProcessIdentity`, so a later process with the same pid is not mistaken for it. */
 const identity = { bootId: z.string(), pid: z.number().int().positive(), started: z.string() };
@@ -102,7 +103,7 @@ export async function readUpState(stateDir: string): Promise<UpState | undefined
   try {
     text = await readFile(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (hasErrorCode(error, "ENOENT")) return undefined;
     throw error;
   }
   const parsed = upState.safeParse(parsedJson(text));

@@ -7,7 +7,8 @@
  */
 
 import { dirname } from "node:path";
-import { hasErrorCode, type Files, type WriteOptions } from "../ports/files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
+import type { Files, WriteOptions } from "../ports/files.ts";
 
 /** Survives the death of every process, not of the machine. */
 export const replaceJson = (files: Files, path: string, value: unknown): void =>

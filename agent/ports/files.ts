@@ -72,6 +72,3 @@ export interface Files {
   /** A name beside the path that no other living writer uses. */
   asideOf(path: string): string;
 }
-
-export const hasErrorCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && "code" in error && error.code === code;

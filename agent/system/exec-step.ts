@@ -8,7 +8,7 @@
 
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { hasErrorCode } from "../ports/files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 /** Of a step that failed, so that no program ran. */
 const NOT_JOINED = 125;

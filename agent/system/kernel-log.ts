@@ -5,6 +5,7 @@
  */
 
 import { closeSync, constants, openSync, readSync } from "node:fs";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 export interface KernelRecord {
   /** Undefined for a line without a time. */
@@ -60,7 +61,7 @@ function readOnce(handle: number): string | undefined {
     return length === 0 ? undefined : buffer.toString("utf8", 0, length);
   } catch (error) {
     // The kernel has overwritten records that were not read: the next read has what is left.
-    return error instanceof Error && "code" in error && error.code === "EPIPE" ? "" : undefined;
+    return hasErrorCode(error, "EPIPE") ? "" : undefined;
   }
 }
 

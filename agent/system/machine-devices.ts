@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
 import { namesIn, textOf } from "./system-files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 export interface MachineDevices {
   /** By whom the GPUs were seen; `pci` knows only how many there are, and where. */
@@ -54,7 +55,7 @@ export async function askProgram(
   try {
     return (await run(program, words, options)).stdout;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (hasErrorCode(error, "ENOENT")) return undefined;
     throw error;
   }
 }

@@ -22,7 +22,8 @@ import {
   type Stats,
 } from "node:fs";
 import { open } from "node:fs/promises";
-import { hasErrorCode, type FileFact, type FileRange, type Files } from "../ports/files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
+import type { FileFact, FileRange, Files } from "../ports/files.ts";
 
 /** State belongs to the agent's user alone: plans hold the environment of jobs. */
 const PRIVATE_DIR = 0o700;

@@ -11,7 +11,8 @@ import { linkSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive, ownIdentity, type ProcessIdentity } from "./process-identity.ts";
-import { createOnce, isErrno, readFile } from "./state-files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
+import { createOnce, readFile } from "./state-files.ts";
 
 export interface LockHolder extends ProcessIdentity {
   /** The host name of the holder's machine or container. */
@@ -111,7 +112,7 @@ function isAbandoned(holder: LockHolder | undefined, path: string): boolean {
   try {
     return Date.now() - statSync(path).mtimeMs > UNTOUCHED_IS_STALE_MS;
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return true;
+    if (hasErrorCode(error, "ENOENT")) return true;
     throw error;
   }
 }
@@ -137,7 +138,7 @@ function moveAside(path: string, stale: LockHolder | undefined): void {
     if (!isSameHolder(moved, stale)) linkSync(aside, path);
   } catch (error) {
     // Another process moved the stale lock, or took the lock, first; the next look shows its holder.
-    if (!isErrno(error, "ENOENT") && !isErrno(error, "EEXIST")) throw error;
+    if (!hasErrorCode(error, "ENOENT") && !hasErrorCode(error, "EEXIST")) throw error;
   } finally {
     rmSync(aside, { force: true });
   }

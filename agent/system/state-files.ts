@@ -3,7 +3,7 @@
  */
 
 import { createJsonOnce, readJson, replaceJson } from "../folder/json-files.ts";
-import { hasErrorCode, type WriteOptions } from "../ports/files.ts";
+import type { WriteOptions } from "../ports/files.ts";
 import { nodeFiles } from "./node-files.ts";
 
 export const replaceFile = (path: string, value: unknown): void =>
@@ -21,5 +21,3 @@ export function makeFolder(path: string): string {
   nodeFiles.makeFolder(path);
   return path;
 }
-
-export const isErrno = hasErrorCode;

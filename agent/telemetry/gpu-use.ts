@@ -6,7 +6,7 @@
  */
 
 import { parseGpuUse, parseTensorUse, type GpuReading } from "../../domain/fleet/parse-gpu-use.ts";
-import { IDLE_BELOW, type GpuUse, type PresenceBeat } from "../../domain/lease/gpu-use.ts";
+import { IDLE_BELOW, meanOf, type GpuUse, type PresenceBeat } from "../../domain/lease/gpu-use.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type { Clock } from "../ports/clock.ts";
 
@@ -72,7 +72,7 @@ export function watchGpuUse(ports: GpuUsePorts): () => PresenceBeat | undefined 
     const last = fresh.at(-1);
     if (last === undefined) return undefined;
     const gpus = last.gpus.map((_, gpu) =>
-      meanOf(
+      reportOf(
         fresh.flatMap((one) => one.gpus[gpu] ?? []),
         last.atMs - (usedAtMs.get(gpu) ?? last.atMs),
       ),
@@ -86,12 +86,10 @@ export function watchGpuUse(ports: GpuUsePorts): () => PresenceBeat | undefined 
 const tensorOf = async ({ askTensor }: GpuUsePorts): Promise<ReturnType<typeof parseTensorUse>> =>
   parseTensorUse((await askTensor().catch(() => undefined)) ?? "");
 
-function meanOf(samples: readonly Sample[], idleMs: number): GpuUse | null {
+function reportOf(samples: readonly Sample[], idleMs: number): GpuUse | null {
   const mean = (of: (sample: Sample) => number | undefined): number | undefined => {
     const values = samples.flatMap((sample) => of(sample) ?? []);
-    return values.length === 0
-      ? undefined
-      : values.reduce((sum, value) => sum + value, 0) / values.length;
+    return values.length === 0 ? undefined : meanOf(values);
   };
   const use = mean((sample) => sample.use);
   if (use === undefined) return null;

@@ -20,6 +20,7 @@ import { serviceFor } from "../up/own-service.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { ConnectionOptionValues } from "./connection-options.ts";
 import { IGNORE_FILE, ignoreRules } from "./ignore-rules.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 const EXECUTABLE = 0o111;
 const sent = new WeakMap<CommandContext, Map<string, Promise<FolderRule>>>();
@@ -106,7 +107,7 @@ async function textOf(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
+    if (hasErrorCode(error, "ENOENT")) return "";
     const why = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError("BAD_INPUT", `--sync cannot read ${file}: ${why}`, { cause: error });
   }

@@ -2,18 +2,13 @@
 
 import type { Command } from "commander";
 import { resolve } from "node:path";
+import type { ServedTls } from "../../access/listener.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { isLoopback, textOf } from "./token-file.ts";
 
 export interface TlsValues {
   readonly cert?: string;
   readonly key?: string;
-}
-
-/** The text of both, in PEM. */
-export interface ServedTls {
-  readonly cert: string;
-  readonly key: string;
 }
 
 export const addTlsOptions = (verb: Command): Command =>

@@ -23,6 +23,7 @@ import type { ConnectionConfig } from "../../workers/connection.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { findOnPath } from "../../workers/server/path-lookup.ts";
 import type { UpControl, UpState } from "../../workers/state.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 export interface ControlSettings {
   readonly isAlwaysOn: boolean;
@@ -134,7 +135,7 @@ function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+    if (!hasErrorCode(error, "ESRCH")) throw error;
   }
 }
 

@@ -19,6 +19,7 @@ import type { CommandContext } from "../command/command-context.ts";
 import { stopOnDemand } from "./control-plane.ts";
 import { livingServer } from "./own-server.ts";
 import { nameOf } from "./worker-process.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 const WORKER_PATIENCE_MS = 15_000;
 const SERVER_PATIENCE_MS = 10_000;
@@ -103,6 +104,6 @@ function send({ pid }: ProcessIdentity, signal: NodeJS.Signals): void {
     process.kill(pid, signal);
   } catch (error) {
     // The process ended between the look and the signal.
-    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+    if (!hasErrorCode(error, "ESRCH")) throw error;
   }
 }

@@ -9,14 +9,9 @@
  */
 
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import {
-  createServer as createPlain,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
-import { createServer as createSecure } from "node:https";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { httpServer, type ServedTls } from "../../access/listener.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
 export interface HttpConsole {
@@ -43,7 +38,7 @@ export interface HttpConsoleOptions {
   readonly port: number;
   readonly rule: BearerRule;
   /** Certificate and key, in PEM; absent: plain HTTP. */
-  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly tls?: ServedTls;
   /** Files of the page by path. */
   readonly files: ReadonlyMap<string, Answer>;
   /** Streams of events by path. */
@@ -76,7 +71,7 @@ export async function startHttpConsole(options: HttpConsoleOptions): Promise<Htt
       else response.destroy();
     });
   };
-  const server = tls === undefined ? createPlain(take) : createSecure(tls, take);
+  const server = httpServer({ tls }, take);
   await listening(server, { host, port });
   const address = server.address();
   return {

@@ -12,6 +12,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { NoticeRow } from "../history/database.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 export type SendNotice = (target: NoticeTarget, row: NoticeRow, nowMs: number) => Promise<void>;
 
@@ -120,6 +121,6 @@ function killGroup(leader: number): void {
     process.kill(-leader, "SIGKILL");
   } catch (error) {
     // It has ended by itself.
-    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+    if (!hasErrorCode(error, "ESRCH")) throw error;
   }
 }

@@ -16,6 +16,7 @@ import proto from "@temporalio/proto";
 import { PRIVATE_DIR, PRIVATE_FILE } from "../../access/private-files.ts";
 import { isGone } from "../follow/history-pages.ts";
 import { msOf, type HistoryEvent } from "../follow/workflow-task.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 /** The history of a run that is over, page by page; fails with the server's error where there is none. */
 export type RunPages = (runId: string) => AsyncIterable<readonly HistoryEvent[]>;
@@ -67,7 +68,7 @@ export function createRunArchive({
     try {
       return History.decode(await unpack(await readFile(file))).events;
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+      if (hasErrorCode(error, "ENOENT")) return undefined;
       throw new Error(`${file} cannot be read`, { cause: error });
     }
   }

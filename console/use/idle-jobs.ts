@@ -2,7 +2,7 @@
 
 import type { IdleRule } from "../../domain/fleet/fleet.ts";
 import { popCount, type Lease } from "../../domain/lease/lease.ts";
-import { sumOfUse, type GpuUse } from "../../domain/lease/gpu-use.ts";
+import { sumOfUse, usesIn, type GpuUse } from "../../domain/lease/gpu-use.ts";
 import type { JobId, TenantId } from "../../domain/values/ids.ts";
 import type { JobClass } from "../../domain/job/job.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
@@ -23,11 +23,7 @@ export interface IdleJob {
 /** What agents say of the GPUs of a lease; undefined where one says nothing, or where the lease is being given back. */
 export function useOfLease(lease: Lease, use: FleetUse): readonly GpuUse[] | undefined {
   if (lease.state !== "held" || lease.eviction !== undefined) return undefined;
-  const found = lease.gpus.flatMap(({ host, mask }) =>
-    (use.get(host) ?? []).flatMap((one, gpu) =>
-      one !== null && (mask & (1 << gpu)) !== 0 ? [one] : [],
-    ),
-  );
+  const found = lease.gpus.flatMap(({ host, mask }) => usesIn(use.get(host), mask));
   return found.length === lease.gpus.reduce((sum, { mask }) => sum + popCount(mask), 0)
     ? found
     : undefined;

@@ -1,5 +1,7 @@
 /** @file Reads what a request says it trains (training-text.ts): the model, the batch, the framework. The text may come from anybody. */
 
+import { isFields } from "../../lib/fields.ts";
+import { parsedJson } from "../../lib/parsed-json.ts";
 import { FRAMEWORKS, type FrameworkChoice } from "../model/framework-names.ts";
 import { jobModel, type JobModel } from "./job-model.ts";
 
@@ -11,7 +13,8 @@ export interface Training {
 
 /** Undefined for a text that says no model of a known shape. */
 export function parseTraining(text: string): Training | undefined {
-  const said = fieldsOf(text);
+  const said = parsedJson(text);
+  if (!isFields(said)) return undefined;
   const { model, modelConfig, batch, sequence } = said;
   const framework = FRAMEWORKS.find((name) => name === said["framework"]);
   if (!isCount(batch)) return undefined;
@@ -23,17 +26,5 @@ export function parseTraining(text: string): Training | undefined {
   return found && { model: found, batch, ...(framework !== undefined && { framework }) };
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) > 0;
-
-function fieldsOf(text: string): Fields {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isFields(value) ? value : {};
-  } catch {
-    return {};
-  }
-}

@@ -1,5 +1,6 @@
 /** @file How much GPUs are used, as agents tell it with their heartbeats: the message, and how it is read from outside. */
 
+import { isFields } from "../../lib/fields.ts";
 import { parseHostId, type HostId } from "../values/ids.ts";
 
 /** Of one GPU over the last half minute. Shares are from 0 to 1. */
@@ -29,8 +30,8 @@ const AMOUNTS = ["memoryMiB", "memoryOfMiB", "watts", "tensor"] as const;
 
 /** A heartbeat is untrusted data: what has another form is left out. */
 export function readPresenceBeat(details: unknown): ReadonlyMap<HostId, HostUse> {
-  const use = isObject(details) ? details["use"] : undefined;
-  if (!isObject(use)) return new Map();
+  const use = isFields(details) ? details["use"] : undefined;
+  if (!isFields(use)) return new Map();
   return new Map(
     Object.entries(use).flatMap(([host, gpus]) =>
       /^[^/\s]+\/[^/\s]+$/.test(host) && Array.isArray(gpus) && gpus.length <= MOST_GPUS
@@ -41,7 +42,7 @@ export function readPresenceBeat(details: unknown): ReadonlyMap<HostId, HostUse>
 }
 
 function readGpu(said: unknown): GpuUse | null {
-  if (!isObject(said)) return null;
+  if (!isFields(said)) return null;
   const { use, idleMs } = said;
   if (!isAmount(use) || use > 1 || !isAmount(idleMs)) return null;
   const more = AMOUNTS.flatMap((name) => {
@@ -54,8 +55,14 @@ function readGpu(said: unknown): GpuUse | null {
 const isAmount = (value: unknown): value is number =>
   typeof value === "number" && Number.isFinite(value) && value >= 0;
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
+/** What the host says of the GPUs of this mask; those of which it says nothing are absent. */
+export const usesIn = (
+  use: HostUse | undefined,
+  mask: number,
+): readonly (GpuUse & { readonly gpu: number })[] =>
+  (use ?? []).flatMap((one, gpu) =>
+    one === null || (mask & (1 << gpu)) === 0 ? [] : [{ gpu, ...one }],
+  );
 
 /** Of several GPUs together. */
 export interface UseSum extends GpuUse {
@@ -84,7 +91,8 @@ export function sumOfUse(gpus: readonly GpuUse[]): UseSum {
   };
 }
 
-const meanOf = (values: readonly number[]): number =>
+/** 0 of nothing. */
+export const meanOf = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((all, value) => all + value, 0) / values.length;
 
 /** `42 %`. */

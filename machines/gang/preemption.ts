@@ -6,7 +6,7 @@
  */
 
 import { gpuCountOf, type HostGpus } from "../../domain/lease/lease.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 import { lostGpuSeconds, type Preempted } from "../../domain/lease/preempted.ts";
 import type { GangEnd } from "./gang-end.ts";
 import type { PreemptOrder } from "../../protocol/job.ts";

@@ -13,7 +13,7 @@ import type { JobSpec } from "../../domain/job/job.ts";
 import type { JobId } from "../../domain/values/ids.ts";
 import { authorIn, MAX_PROOFS } from "../../protocol/job-orders.ts";
 import type { AmendAnswer } from "../../protocol/job.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
 import type { AmendedSoFar, Job, JobCommand, SearchMark } from "./job-state.ts";

@@ -6,7 +6,7 @@
 
 import { isJobReference } from "../../domain/job/dependency.ts";
 import type { JobId } from "../../domain/values/ids.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 
 export interface Followers {
   /** The newest last. */

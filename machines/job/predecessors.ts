@@ -16,7 +16,7 @@ import {
   type PredecessorState,
   type PredecessorView,
 } from "../../protocol/predecessors.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 import type { Step } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { ask } from "./fleet-conversation.ts";

@@ -5,7 +5,7 @@ import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import type { Grant, WaitNote } from "../../protocol/job.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 
 /** A signal of a known name, as an event of a job or an array, whose value is not what such signals say. */
 export function saysNothing(event: SaidToJob): boolean {

@@ -3,7 +3,7 @@
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { byCall } from "../../domain/lease/lobby-order.ts";
 import type { LobbyPlace, LobbyQuestion, LobbyRows } from "../../protocol/lobby.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 import { totalOf, waitingByClass, type Lobby } from "./lobby-state.ts";
 import { placeIn, waitingIn } from "./queue.ts";
 

@@ -3,7 +3,7 @@
 import { JOB_CLASSES, type JobClass } from "../../domain/job/job.ts";
 import type { LobbyCredit, LobbyRow } from "../../domain/lease/lobby.ts";
 import type { LobbyLeave } from "../../protocol/lobby.ts";
-import { isFields } from "../../scheduling/ledger/json-fields.ts";
+import { isFields } from "../../lib/fields.ts";
 
 /** Temporal's own limit of a workflow id. */
 const MAX_ID = 1_000;

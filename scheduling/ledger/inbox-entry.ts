@@ -41,7 +41,6 @@ import {
   field,
   flag,
   id,
-  isFields,
   jsonOf,
   list,
   MAX_TOLD,
@@ -60,6 +59,7 @@ import {
   ORDERED_PRESENCE_RULES,
   REPLACED_HOSTS_RULES,
 } from "./ledger.ts";
+import { isFields } from "../../lib/fields.ts";
 
 /** No entry is larger than a batch may be. */
 export const MAX_ENTRY_BYTES = 256 * 1024;

@@ -4,6 +4,8 @@
  * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
+import { isFields } from "../../lib/fields.ts";
+
 const MAX_ID_CHARACTERS = 1_000;
 
 /** Undefined where there is none: a cycle, or nothing. */
@@ -23,10 +25,6 @@ export interface Incoming {
   /** The version of the fleet's rules. */
   readonly rules: number;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 export function field(of: Incoming, name: string): Incoming {
   const { problems, rules } = of;

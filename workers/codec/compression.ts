@@ -19,6 +19,7 @@ import {
   payloadOf,
   type OnDamage,
 } from "./payload-bytes.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 
 const COMPRESSED_ENCODING = "binary/zlib";
 export const COMPRESS_FROM_BYTES = 16 * 1024;
@@ -50,8 +51,7 @@ async function decompressed(payload: Payload, onDamage: OnDamage): Promise<Paylo
     return payloadOf(await decompress(data, { maxOutputLength: MAX_DECOMPRESSED_BYTES }));
   } catch (error) {
     if (onDamage === "pass") return payload;
-    const isBomb =
-      error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
+    const isBomb = hasErrorCode(error, "ERR_BUFFER_TOO_LARGE");
     throw new OrbweaverError(
       "PAYLOAD_UNREADABLE",
       isBomb

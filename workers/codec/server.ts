@@ -8,10 +8,10 @@
  */
 
 import type { Payload, PayloadCodec } from "@temporalio/common";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { httpServer, type ServedTls } from "../../access/listener.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
 export interface CodecServerOptions extends BearerRule {
@@ -20,7 +20,7 @@ export interface CodecServerOptions extends BearerRule {
   readonly payloadCodecs: readonly PayloadCodec[];
   /** Origins of allowed pages, e.g. `http://127.0.0.1:8233`. */
   readonly origins: readonly string[];
-  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly tls?: ServedTls;
   readonly maxBodyBytes?: number;
 }
 
@@ -43,7 +43,7 @@ export async function startCodecServer(options: CodecServerOptions): Promise<Cod
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
     void answer(request, response, options);
   };
-  const server = tls === undefined ? createServer(listener) : createTlsServer(tls, listener);
+  const server = httpServer({ tls }, listener);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error) => {
       reject(

@@ -10,7 +10,8 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcessIdentity } from "../../agent/system/process-identity.ts";
 import { lockHolder, tryLock } from "../../agent/system/process-lock.ts";
-import { isErrno, makeFolder } from "../../agent/system/state-files.ts";
+import { makeFolder } from "../../agent/system/state-files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 import { lockFileOf, onDemandDir, type ControlRole } from "./places.ts";
 
 export interface RoleLock {
@@ -64,7 +65,7 @@ function namesIn(dir: string): readonly string[] {
   try {
     return readdirSync(dir);
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return [];
+    if (hasErrorCode(error, "ENOENT")) return [];
     throw error;
   }
 }

@@ -13,8 +13,8 @@
  * the rest that to ask (`guard`).
  */
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { httpServer, type ServedTls } from "../../access/listener.ts";
 import { promptBlocks } from "../../planning/serving/prompt-blocks.ts";
 import { bodyOf } from "../serving/body-intake.ts";
 import { relay, type RelayedRequest, type RelayLimits } from "./relay.ts";
@@ -65,8 +65,7 @@ export interface EndpointParts {
 export interface EndpointPlace {
   readonly host: string;
   readonly port: number;
-  /** Certificate and key in PEM: HTTPS. */
-  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly tls?: ServedTls;
 }
 
 export interface Endpoint {
@@ -102,8 +101,10 @@ export async function openEndpoint(
   const under = new Set<Promise<void>>();
   const headersTimeout = Math.ceil(limits.requestMs / 6);
   const options = {
+    tls,
     requestTimeout: limits.requestMs,
     headersTimeout,
+    handshakeTimeout: headersTimeout,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
   };
   const take = (request: IncomingMessage, response: ServerResponse): void => {
@@ -115,10 +116,7 @@ export async function openEndpoint(
       .finally(() => under.delete(work));
     under.add(work);
   };
-  const server =
-    tls === undefined
-      ? createServer(options, take)
-      : createTlsServer({ ...options, ...tls, handshakeTimeout: headersTimeout }, take);
+  const server = httpServer(options, take);
   server.maxConnections = limits.connections;
   await listening(server, host, port);
   const address = server.address();

@@ -9,7 +9,7 @@ import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promis
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import type { Environment } from "./environment.ts";
-import { isErrno } from "../../agent/system/state-files.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 import { PINNED_SERVER, checkBinary } from "./version.ts";
 import type { VersionCheck } from "./version.ts";
 
@@ -69,7 +69,7 @@ export async function checkSlot(slot: CacheSlot, env: Environment): Promise<Cach
   try {
     await stat(slot.binary);
   } catch (error) {
-    if (isErrno(error, "ENOENT") || isErrno(error, "ENOTDIR")) return { kind: "absent" };
+    if (hasErrorCode(error, "ENOENT") || hasErrorCode(error, "ENOTDIR")) return { kind: "absent" };
     throw error;
   }
   return await checkBinary(slot.binary, env);

@@ -7,6 +7,7 @@
 import type { SessionPort, TensorValue } from "../../models/onnx/onnx-session.ts";
 import type { Tensors } from "./batcher.ts";
 import { readTensor, tensorEntry } from "./tensor-json.ts";
+import { isFields } from "../../lib/fields.ts";
 
 /** What a request is checked against. */
 export interface ModelForm {
@@ -54,14 +55,14 @@ export function writeAnswer({ model, id, outputs }: InferAnswer): Uint8Array {
 /** The problem of the request, or its tensors in the order of the model's inputs. */
 function readInputs(form: ModelForm, body: unknown): ReadBody {
   const refused = (message: string): ReadBody => ({ kind: "refused", message });
-  if (!isRecord(body) || !Array.isArray(body["inputs"])) {
+  if (!isFields(body) || !Array.isArray(body["inputs"])) {
     return refused(
       'the body has no list "inputs"; write {"inputs": [{"name", "shape", "datatype", "data"}]}',
     );
   }
   const entries = new Map<string, Readonly<Record<string, unknown>>>();
   for (const entry of body["inputs"]) {
-    if (!isRecord(entry) || typeof entry["name"] !== "string")
+    if (!isFields(entry) || typeof entry["name"] !== "string")
       return refused("an input has no name");
     entries.set(entry["name"], entry);
   }
@@ -87,6 +88,3 @@ function readInputs(form: ModelForm, body: unknown): ReadBody {
     return refused(`the id has ${id.length} characters; at most ${ID_LENGTH} are echoed`);
   return { kind: "read", inputs, ...(typeof id === "string" && { id }) };
 }
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -30,6 +30,7 @@ import type {
   OutlierNote,
   TrainingNote,
 } from "../../protocol/model-messages.ts";
+import { isFields } from "../../lib/fields.ts";
 
 export const MAX_SAMPLES = 512;
 export const MAX_PER_SET = 4;
@@ -340,8 +341,6 @@ const isMessages = (value: unknown): boolean =>
   isCount(value["bytes"]) &&
   value["bytes"] > 0 &&
   value["bytes"] <= MOST_BYTES;
-const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string =>
   typeof value === "string" && /^\S+$/.test(value) && value.length <= MAX_TEXT;
 const isCount = (value: unknown): value is number =>

@@ -1,7 +1,7 @@
 /** @file `orbweaver serve replicas FILE`: one endpoint in front of replicas, each a job, as many as the requests need. */
 
 import type { Command } from "commander";
-import { randomInt } from "node:crypto";
+import { randomSuffix } from "../../../client/job-suffix.ts";
 import { dirname, resolve } from "node:path";
 import { formatProblem } from "../../../domain/job/job-file.ts";
 import { parseServiceYaml, type ServiceFile } from "../../../domain/job/service-file.ts";
@@ -114,7 +114,7 @@ async function serveReplicas(
         name: spec.name,
         rule,
         ...(engine !== undefined && { goal: engine }),
-        jobs: jobReplicas({ client, job, spec, suffix }),
+        jobs: jobReplicas({ client, job, spec, suffix: randomSuffix }),
         listen: { host: values.host, port: values.port, ...(tls !== undefined && { tls }) },
         guard,
         ...(token !== undefined && { replicaToken: readToken(token, io.cwd) }),
@@ -172,6 +172,3 @@ function guardOf(
   if (tokenFile !== undefined) return bearerGuard({ token: readToken(tokenFile, io.cwd) });
   return bearerGuard({ isOpen: anyone === true });
 }
-
-/** Six characters of base 36, as of a job without a key. */
-const suffix = (): string => randomInt(36 ** 5, 36 ** 6).toString(36);

@@ -21,6 +21,7 @@ import { timeText } from "../../terminal/duration.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { tableText, type Column } from "../../terminal/table.ts";
+import { hasErrorCode } from "../../../lib/error-code.ts";
 
 interface AuditValues extends ConnectionOptionValues {
   readonly job?: string;
@@ -100,7 +101,7 @@ function read(file: string): AuditRead | undefined {
   try {
     return readAuditLog(file);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (hasErrorCode(error, "ENOENT")) return undefined;
     const why = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError("NOT_ALLOWED", `the audit cannot be read: ${why}`, { cause: error });
   }

@@ -21,6 +21,7 @@ import {
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { newKeyLine, parseKeys, readKeys } from "../../../workers/codec/key-ring.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { hasErrorCode } from "../../../lib/error-code.ts";
 
 interface KeysValues {
   readonly json?: boolean;
@@ -251,7 +252,7 @@ function tell(context: CommandContext, file: string, { json }: KeysValues): void
 }
 
 function cannotWrite(file: string, error: unknown): OrbweaverError {
-  const isThere = error instanceof Error && "code" in error && error.code === "EEXIST";
+  const isThere = hasErrorCode(error, "EEXIST");
   const found = error instanceof Error ? error.message : String(error);
   return new OrbweaverError(
     "BAD_INPUT",

@@ -13,7 +13,7 @@ import type { InboxEntry } from "../../../domain/lease/inbox-entry.ts";
 import type { LeaseFact } from "../../../domain/lease/lease.ts";
 import type { RefusalCode } from "../../../domain/values/codes.ts";
 import type { HostId, LeaseId } from "../../../domain/values/ids.ts";
-import { isFields } from "../json-fields.ts";
+import { isFields } from "../../../lib/fields.ts";
 import { boundsProblem, CLOCK_DIFFERENCE_MS } from "../entry-bounds.ts";
 import { isBounded, type HostStatus } from "../ledger.ts";
 import { tokensBelow } from "./ledger-recovery.ts";
