@@ -1,7 +1,10 @@
 /** @file Level 2: somebody who reaches the frontend, with a worker and workflows of their own. */
 
+import { Client } from "@temporalio/client";
 import { NativeConnection, Worker } from "@temporalio/worker";
 import { join } from "node:path";
+import { USER, WORD_ROLES } from "../../protocol/messages.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import type { World } from "../support/world.ts";
 
 export interface Attacker {
@@ -32,5 +35,28 @@ export async function startAttacker(world: World): Promise<Attacker> {
       await running;
       await connection.close();
     },
+  };
+}
+
+export interface Strangers {
+  /** Signs nothing. */
+  readonly plain: Client;
+  /** Signs all roles' words with keys that nobody believes. */
+  readonly forger: Client;
+}
+
+/** Their keys lie in the folder. */
+export function strangers({ temporal: { connection } }: World, dir: string): Strangers {
+  const prove = wordProver([...WORD_ROLES, USER], {
+    ORBWEAVER_KEYS: join(dir, "mallory"),
+    ORBWEAVER_IDENTITY: join(dir, "mallory.pem"),
+  });
+  return {
+    plain: new Client({ connection, identity: "mallory" }),
+    forger: new Client({
+      connection,
+      identity: "forger",
+      interceptors: { workflow: [signingInterceptor(prove)] },
+    }),
   };
 }

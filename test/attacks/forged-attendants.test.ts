@@ -43,12 +43,10 @@ import {
   reportAgainSignal,
   reportRewardsUpdate,
   SIGNED_WORDS,
-  USER,
-  WORD_ROLES,
   WORDS_MEMO,
   type LobbyNews,
 } from "../../protocol/messages.ts";
-import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
+import { strangers } from "./attacker.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let dir = "";
@@ -58,20 +56,8 @@ let attackers: readonly Client[] = [];
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-attendants-"));
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
-  const { connection } = world.temporal;
-  const own = {
-    ORBWEAVER_KEYS: join(dir, "mallory"),
-    ORBWEAVER_IDENTITY: join(dir, "mallory.pem"),
-  };
-  const prove = wordProver([...WORD_ROLES, USER], own);
-  attackers = [
-    new Client({ connection, identity: "mallory" }),
-    new Client({
-      connection,
-      identity: "forger",
-      interceptors: { workflow: [signingInterceptor(prove)] },
-    }),
-  ];
+  const { plain, forger } = strangers(world, dir);
+  attackers = [plain, forger];
 });
 afterAll(async () => {
   await world.stop();

@@ -26,36 +26,22 @@ import {
   preemptSignal,
   PROOF_HEADER,
   wordUpdate,
-  USER,
   WORD_ROLES,
 } from "../../protocol/messages.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
-import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
+import { strangers } from "./attacker.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let dir = "";
 let world: World;
-/** Signs nothing. */
 let plain: Client;
-/** Signs all roles' words with keys that nobody believes. */
 let forger: Client;
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-words-"));
   // Its keys change: other worlds have theirs.
   process.env["ORBWEAVER_KEYS"] = join(dir, "keys");
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
-  const { connection } = world.temporal;
-  plain = new Client({ connection, identity: "mallory" });
-  const own = {
-    ORBWEAVER_KEYS: join(dir, "mallory"),
-    ORBWEAVER_IDENTITY: join(dir, "mallory.pem"),
-  };
-  const prove = wordProver([...WORD_ROLES, USER], own);
-  forger = new Client({
-    connection,
-    identity: "forger",
-    interceptors: { workflow: [signingInterceptor(prove)] },
-  });
+  ({ plain, forger } = strangers(world, dir));
 });
 afterAll(async () => {
   await world.stop();

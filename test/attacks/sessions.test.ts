@@ -3,35 +3,32 @@
  * or a port of another process.
  */
 
-import { generateKeyPairSync, sign } from "node:crypto";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { userInfo } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { readAuditLog } from "../../access/audit-log.ts";
-import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
-import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
 import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
 import { forwardPort } from "../../cli/sessions/forwarded-port.ts";
 import { openServiceClient } from "../../client/index.ts";
 import type { ServiceAddress } from "../../client/service-client.ts";
 import { openUserSession, type SessionRequest, type UserSession } from "../../client/session.ts";
-import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { JOB_TASK_QUEUE, SESSION_WORKFLOW } from "../../protocol/messages.ts";
 import type { SessionExit } from "../../protocol/session-contract.ts";
 import { dialRelay, type RelayWord } from "../../streams/carry.ts";
 import { AGENT_PATH, CHANNEL, CLIENT_PATH } from "../../streams/words.ts";
 import { isRoot } from "../support/as-user.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { type World } from "../support/world.ts";
+import { startServedWorld } from "../support/served-world.ts";
+import { standInIssuer } from "../support/stand-in-issuer.ts";
 
 let dir = "";
 let world: World;
 let service: Service;
 let options: ServiceOptions;
 let job = "";
-const issuer = generateKeyPairSync("ed25519");
+const issuer = standInIssuer();
 
 const ACCESS = `
 access:
@@ -43,7 +40,7 @@ access:
     - { to: [ada, bob], role: user, tenants: [research] }
     - { to: [vera], role: viewer }
   issuers:
-    - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
+    ${issuer.line}
 `;
 /** Answers each connection at a free port with a word, once it has written which. */
 const SERVER =
@@ -51,36 +48,9 @@ const SERVER =
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  chmodSync(dir, 0o755);
-  const policy = join(dir, "agent.yaml");
-  const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
-  const submitters = [
-    { name: "api", key: apiKey },
-    { name: "own", key: ownIdentity().publicKey },
-  ];
-  const users = isRoot ? { "*": "nobody" } : undefined;
-  writeFileSync(policy, JSON.stringify({ submitters, ...(users && { users }) }), { mode: 0o600 });
-  world = await startWorld({
-    ...{ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET },
-    agentArgs: ["--policy", policy],
-  });
-  const file = join(dir, "fleet.yaml");
-  writeFileSync(file, `${SMALL_FLEET}${ACCESS}`, { mode: 0o600 });
-  const parsed = parseFleetYaml(`${SMALL_FLEET}${ACCESS}`, {
-    file,
-    read: () => ({ kind: "missing", reason: "is not needed" }),
-  });
-  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
-  options = {
-    ...{ fleet: world.fleet, temporal: world.temporal, client: world.orbweaver, file },
-    readAccess: () => parsed.fleet.access,
-    auditFile: join(dir, "audit.jsonl"),
-    revokedFile: join(dir, "revoked-orders"),
-    folderStore: join(dir, "folders"),
-    ...{ ownFolder: join(dir, "own"), sharedFolder: join(dir, "all") },
-    tcp: { host: "127.0.0.1", port: 0 },
-    ...{ version: "0.0.0", say: () => undefined },
-  };
+  ({ world, options } = await startServedWorld({
+    ...{ address: inject("temporalAddress"), dir, yaml: ACCESS },
+  }));
   service = await startService(options);
   job = `${world.fleet}-served`;
   const command = ["perl", "-MIO::Socket::INET", "-e", SERVER];
@@ -109,13 +79,8 @@ afterAll(async () => {
   }
 });
 
-const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 function addressOf(sub: string): ServiceAddress {
-  const exp = Math.floor(Date.now() / 1_000) + 3_600;
-  const claims = { iss: "https://login.example", aud: "orbweaver", sub, exp };
-  const text = `${part({ alg: "EdDSA" })}.${part(claims)}`;
-  const token = `${text}.${sign(null, Buffer.from(text), issuer.privateKey).toString("base64url")}`;
-  return { url: new URL(`http://127.0.0.1:${String(service.port)}`), token };
+  return { url: new URL(`http://127.0.0.1:${String(service.port)}`), token: issuer.tokenOf(sub) };
 }
 
 interface Attached {

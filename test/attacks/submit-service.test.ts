@@ -3,25 +3,25 @@
  * those that the kernel refuses before the service hears of them.
  */
 
-import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { generateKeyPairSync } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
 import { claimedIn } from "../../access/job-proof.ts";
-import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
 import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
 import { HTTP_LIMITS } from "../../api/http.ts";
-import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
+import { startService, type Service } from "../../api/service.ts";
 import { openServiceClient, type FleetClient } from "../../client/index.ts";
 import type { Access, Grant } from "../../domain/fleet/access-schema.ts";
-import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
 import { proofsIn } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { type World } from "../support/world.ts";
+import { startServedWorld } from "../support/served-world.ts";
+import { standInIssuer, tokenPart } from "../support/stand-in-issuer.ts";
 
 /** The kernel has room for 107 bytes of a socket's path. */
 let dir = "";
@@ -29,7 +29,7 @@ let world: World;
 let service: Service;
 /** With so little time for a request that tests of slow ones are short; nothing else is asked there. */
 let hasty: Service;
-const issuer = generateKeyPairSync("ed25519");
+const issuer = standInIssuer();
 /** What `access:` of the fleet file says; the service looks at it when the file has changed. */
 let access: Access | undefined;
 const own = userInfo().username;
@@ -47,48 +47,15 @@ access:
     - { to: [rita], role: user, tenants: [research], priority: 5 }
     - { to: [oscar], role: operator }
   issuers:
-    - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
+    ${issuer.line}
 `;
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  chmodSync(dir, 0o755);
-  const policy = join(dir, "agent.yaml");
-  const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
-  const submitters = [
-    { name: "api", key: apiKey },
-    { name: "own", key: ownIdentity().publicKey },
-  ];
-  const users = isRoot ? { "*": "nobody" } : undefined;
-  writeFileSync(policy, JSON.stringify({ submitters, ...(users && { users }) }), { mode: 0o600 });
-  world = await startWorld({
-    address: inject("temporalAddress"),
-    fleetYaml: SMALL_FLEET,
-    agentArgs: ["--policy", policy],
-  });
-  const file = join(dir, "fleet.yaml");
-  writeFileSync(file, `${SMALL_FLEET}${ACCESS}`, { mode: 0o600 });
-  const parsed = parseFleetYaml(`${SMALL_FLEET}${ACCESS}`, {
-    file,
-    read: () => ({ kind: "missing", reason: "is not needed" }),
-  });
-  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
-  access = parsed.fleet.access;
-  const options: ServiceOptions = {
-    fleet: world.fleet,
-    temporal: world.temporal,
-    client: world.orbweaver,
-    file,
-    readAccess: () => access,
-    auditFile: join(dir, "audit.jsonl"),
-    revokedFile: join(dir, "revoked-orders"),
-    folderStore: join(dir, "folders"),
-    ownFolder: join(dir, "own"),
-    sharedFolder: join(dir, "all"),
-    tcp: { host: "127.0.0.1", port: 0 },
-    version: "0.0.0",
-    say: () => undefined,
-  };
+  const address = inject("temporalAddress");
+  const served = await startServedWorld({ address, dir, yaml: ACCESS, readAccess: () => access });
+  ({ world, access } = served);
+  const { options } = served;
   service = await startService(options);
   hasty = await startService({
     ...options,
@@ -107,13 +74,7 @@ afterAll(async () => {
   }
 });
 
-const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-function tokenOf(sub: string, more: object = {}, key: KeyObject = issuer.privateKey): string {
-  const exp = Math.floor(Date.now() / 1_000) + 3_600;
-  const claims = { iss: "https://login.example", aud: "orbweaver", sub, exp, ...more };
-  const text = `${part({ alg: "EdDSA" })}.${part(claims)}`;
-  return `${text}.${sign(null, Buffer.from(text), key).toString("base64url")}`;
-}
+const { tokenOf } = issuer;
 const url = (): URL => new URL(`http://127.0.0.1:${String(service.port)}`);
 const clientOf = (sub: string, token = tokenOf(sub)): FleetClient =>
   openServiceClient({ url: url(), token }, world.fleet);
@@ -174,7 +135,11 @@ describe("level 1: with a token", () => {
     ["expired", () => tokenOf("oscar", { exp: 1 }), "expired"],
     ["of another audience", () => tokenOf("oscar", { aud: "wiki" }), "another audience"],
     ["of another issuer", () => tokenOf("oscar", { iss: "https://evil.example" }), "believes"],
-    ["without a signature", () => `${part({ alg: "none" })}.${part({ sub: "oscar" })}.`, "header"],
+    [
+      "without a signature",
+      () => `${tokenPart({ alg: "none" })}.${tokenPart({ sub: "oscar" })}.`,
+      "header",
+    ],
   ])("one that is %s opens nothing", async (_what, token, why) => {
     const line = await refusedLine(clientOf("x", token()).fleet());
     expect(line).toMatchObject({ who: "unknown", from: "127.0.0.1", act: "GET /v1/ledger" });

@@ -1,13 +1,10 @@
 /** @file Jobs on a schedule: started by Temporal's clock under a standing signature, with the rights that their submitter has at each time. */
 
-import { generateKeyPairSync, sign } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
-import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
-import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
 import { startService, type Service } from "../../api/service.ts";
 import {
   openCronClient,
@@ -16,15 +13,15 @@ import {
   type NewCron,
 } from "../../client/cron-client.ts";
 import type { Access } from "../../domain/fleet/access-schema.ts";
-import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
 import { cronScheduleId, type CronInput } from "../../protocol/cron.ts";
 import { isolatedConnection } from "../../workers/connection.ts";
 import { startCronWorker, type CronWorker } from "../../workers/cron-worker.ts";
-import { isRoot } from "../support/as-user.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { SMALL_FLEET, type World } from "../support/world.ts";
+import { startServedWorld } from "../support/served-world.ts";
+import { standInIssuer } from "../support/stand-in-issuer.ts";
 
-const issuer = generateKeyPairSync("ed25519");
+const issuer = standInIssuer();
 const ACCESS = `
 access:
   principals:
@@ -33,7 +30,7 @@ access:
   grants:
     - { to: [ada, bob], role: user, tenants: [research] }
   issuers:
-    - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
+    ${issuer.line}
 `;
 
 let dir = "";
@@ -45,37 +42,10 @@ const fleetFile = (): string => join(dir, "fleet.yaml");
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  const policy = join(dir, "agent.yaml");
-  const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
-  const submitters = [
-    { name: "api", key: apiKey },
-    { name: "own", key: ownIdentity().publicKey },
-  ];
-  const users = isRoot ? { "*": "nobody" } : undefined;
-  writeFileSync(policy, JSON.stringify({ submitters, ...(users && { users }) }), { mode: 0o600 });
   const address = inject("temporalAddress");
-  world = await startWorld({
-    ...{ address, fleetYaml: SMALL_FLEET },
-    agentArgs: ["--policy", policy],
-  });
-  writeFileSync(fleetFile(), `${SMALL_FLEET}${ACCESS}`, { mode: 0o600 });
-  const parsed = parseFleetYaml(`${SMALL_FLEET}${ACCESS}`, {
-    file: fleetFile(),
-    read: () => ({ kind: "missing", reason: "is not needed" }),
-  });
-  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
-  access = parsed.fleet.access;
-  service = await startService({
-    ...{ fleet: world.fleet, temporal: world.temporal, client: world.orbweaver },
-    file: fleetFile(),
-    readAccess: () => access,
-    auditFile: join(dir, "audit.jsonl"),
-    revokedFile: join(dir, "revoked-orders"),
-    folderStore: join(dir, "folders"),
-    ...{ ownFolder: join(dir, "own"), sharedFolder: join(dir, "all") },
-    tcp: { host: "127.0.0.1", port: 0 },
-    ...{ version: "0.0.0", say: () => undefined },
-  });
+  const served = await startServedWorld({ address, dir, yaml: ACCESS, readAccess: () => access });
+  ({ world, access } = served);
+  service = await startService(served.options);
   worker = await startCronWorker({
     connection: isolatedConnection({ address, namespace: "default" }),
     logger: pino({ level: "silent" }),
@@ -96,13 +66,7 @@ afterAll(async () => {
   }
 });
 
-const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-function tokenOf(sub: string): string {
-  const exp = Math.floor(Date.now() / 1_000) + 3_600;
-  const claims = { iss: "https://login.example", aud: "orbweaver", sub, exp };
-  const text = `${part({ alg: "EdDSA" })}.${part(claims)}`;
-  return `${text}.${sign(null, Buffer.from(text), issuer.privateKey).toString("base64url")}`;
-}
+const { tokenOf } = issuer;
 const url = (): URL => new URL(`http://127.0.0.1:${String(service.port)}`);
 const cronsOf = (sub: string): CronClient => openCronClient({ url: url(), token: tokenOf(sub) });
 
