@@ -105,6 +105,7 @@ async function suite(project) {
   say(`${project} tests`);
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-test-"));
   const report = path.join(folder, "report.json");
+  const strays = path.join(folder, "strays.json");
   const child = spawn(
     process.execPath,
     [
@@ -115,8 +116,13 @@ async function suite(project) {
       "--reporter=default",
       "--reporter=json",
       `--outputFile.json=${report}`,
+      `--reporter=${path.join(ROOT, "tools/stray-errors.mjs")}`,
     ],
-    { cwd: ROOT, env, stdio: ["ignore", "inherit", "inherit"] },
+    {
+      cwd: ROOT,
+      env: { ...env, ORBWEAVER_STRAY_ERRORS: strays },
+      stdio: ["ignore", "inherit", "inherit"],
+    },
   );
   const [status] = await once(child, "exit");
   try {
@@ -133,7 +139,10 @@ async function suite(project) {
       failed += lost;
       failures.push(`- ${lost} ${project} tests did not run; they count as failed`);
     }
-    if (status !== 0 && numFailedTests === 0 && lost === 0) fail(`the ${project} run itself`);
+    const errors = JSON.parse(readFileSync(strays, "utf8"));
+    for (const error of errors) fail(`${project}, outside of every test: ${beginningOf(error)}`);
+    if (status !== 0 && numFailedTests + lost + errors.length === 0)
+      fail(`the ${project} run itself: it ended with ${status}`);
   } catch {
     fail(`the ${project} run ended without a report`);
   } finally {
