@@ -1,62 +1,41 @@
 /** @file A live fleet's metrics against its ledger, and every panel of the shipped boards in a real Prometheus where this machine has one. */
 
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobPage } from "../../page/job-wire.ts";
 import type { PastAnswer } from "../../page/wire.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { drawFreePort } from "../../workers/server/ports.ts";
+import {
+  historyFileOf,
+  startLiveConsole,
+  valueOf,
+  type LiveConsole,
+} from "../support/live-console.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
-let shown: ChildProcess;
+let shown: LiveConsole;
 let url: string;
 let ended: string;
 let waits: string;
 
 beforeAll(async () => {
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
-  const child = spawn(
-    process.execPath,
-    [
-      path.join(ROOT, "dist/cli/main.js"),
-      "console",
-      "--port",
-      "0",
-      "--history",
-      historyFile(),
-      "--json",
-    ],
-    { env: world.env, stdio: ["ignore", "pipe", "inherit"] },
-  );
-  shown = child;
-  let document = "";
-  for await (const line of createInterface({ input: child.stdout })) {
-    document += line;
-    if (line === "}") break;
-  }
-  ({ url } = JSON.parse(document) as { readonly url: string });
+  shown = await startLiveConsole(world);
+  ({ url } = shown);
 });
 afterAll(async () => {
-  shown.kill();
+  await shown.kill();
   await world.stop();
 });
 
-const historyFile = (): string => path.join(world.stateDir, "history.db");
-
-const scrape = async (): Promise<string> => await (await fetch(`${url}metrics`)).text();
-
-/** The sum of a metric's series; undefined where it has none. */
-function valueOf(text: string, series: string): number | undefined {
-  const lines = text.split("\n").filter((line) => line.startsWith(series));
-  if (lines.length === 0) return undefined;
-  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
-}
+const historyFile = (): string => historyFileOf(world);
+const scrape = (): Promise<string> => shown.scrape();
 
 it("counts what a live fleet does, without a wake of it", async () => {
   const submit = async (name: string, gpus: number, seconds: number): Promise<string> =>
