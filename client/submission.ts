@@ -18,7 +18,7 @@ import { ownIdentity, type Identity } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import { labelTexts } from "../domain/job/job-labels.ts";
-import { diffJobSpecs, type JobDifference } from "../domain/job/job-difference.ts";
+import { diffJobSpecs, diffValues, type JobDifference } from "../domain/job/job-difference.ts";
 import {
   formatProblem,
   parseJobFile,
@@ -42,7 +42,7 @@ import { tenantPriority } from "../protocol/fair-tasks.ts";
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { decodedPayloads } from "./payloads.ts";
 import { checkPredecessors } from "./predecessors.ts";
-import { checkResources } from "./resource-fit.ts";
+import { checkFit } from "./fleet-fit.ts";
 import {
   CLASS_KEY,
   FLEET_KEY,
@@ -64,7 +64,7 @@ export interface SubmitOptions {
   readonly file?: string;
   /** Called when the job could not be signed as the user's, with the reason: only hosts that trust the whole namespace run it. */
   readonly onUnsigned?: (why: string) => void;
-  /** Called with the reason when `resources` could not be compared with the hosts; they refuse by themselves what they cannot give. */
+  /** Called with what could not be compared with the fleet, which does not answer: resources, which hosts refuse by themselves, or addresses of notices. */
   readonly onUnchecked?: (why: string) => void;
   /** Whose key signs, in whose name; the user's own when absent. A submit service signs in the name of who asks it. */
   readonly signer?: () => Identity;
@@ -88,6 +88,7 @@ export interface Submitted {
 export interface ReadJob {
   readonly file: JobFile;
   readonly spec: JobSpec;
+  readonly notices: ParsedJob["notices"];
   /** The idempotency key of the file. */
   readonly key?: string;
 }
@@ -99,13 +100,13 @@ export async function submitJob(
 ): Promise<Submitted> {
   const { idempotencyKey } = options;
   const written = readJob(source, options.file);
-  const { file, spec, key } =
+  const { file, spec, notices, key } =
     idempotencyKey === undefined ? written : readJob({ ...written.file, idempotencyKey });
   checkSize(requestTooLarge(spec));
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
   const fleet = options.fleet ?? DEFAULT_FLEET;
   options.admit?.({ jobId, spec, fleet });
-  await insist(client, { jobId, spec, fleet, isKeyed: key !== undefined }, options);
+  await insist(client, { jobId, spec, notices, fleet, isKeyed: key !== undefined }, options);
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
   const { memo, user } = signature(jobId, spec, options);
   const start: JobStart = {
@@ -136,7 +137,7 @@ export async function submitJob(
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
       throw translated(error, `job ${jobId}`);
     }
-    await checkSame(client, jobId, { spec, fleet });
+    await checkSame(client, jobId, { spec, notices, fleet });
     // An id that was drawn here belongs to a start whose answer was lost.
     return { jobId, isNew: key === undefined };
   }
@@ -148,11 +149,11 @@ async function insist(
   {
     jobId,
     spec,
+    notices,
     fleet,
     isKeyed,
-  }: {
+  }: Pick<ReadJob, "spec" | "notices"> & {
     readonly jobId: JobId;
-    readonly spec: JobSpec;
     readonly fleet: string;
     readonly isKeyed: boolean;
   },
@@ -160,7 +161,7 @@ async function insist(
 ): Promise<void> {
   try {
     await checkPredecessors(client, spec, maySee);
-    await checkResources(client, spec, { fleet, ...(onUnchecked && { onUnchecked }) });
+    await checkFit(client, { spec, notices }, { fleet, ...(onUnchecked && { onUnchecked }) });
   } catch (error) {
     const isKnown =
       isKeyed && (await firstInput(client, jobId).catch(() => undefined)) !== undefined;
@@ -244,8 +245,8 @@ function accepted(parsed: ParsedJob | RefusedFile): Omit<ReadJob, "file"> {
     const problems = parsed.problems.map(formatProblem);
     throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
   }
-  const { spec, idempotencyKey } = parsed;
-  return { spec, ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
+  const { spec, notices, idempotencyKey } = parsed;
+  return { spec, notices, ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
 }
 
 function checkSize(excess: TooLarge | undefined): void {
@@ -258,7 +259,7 @@ function checkSize(excess: TooLarge | undefined): void {
 async function checkSame(
   client: Client,
   jobId: JobId,
-  now: { readonly spec: JobSpec; readonly fleet: string },
+  now: Pick<ReadJob, "spec" | "notices"> & { readonly fleet: string },
 ): Promise<void> {
   const first = await firstInput(client, jobId);
   const conflict = (differences: readonly string[]): OrbweaverError =>
@@ -274,6 +275,8 @@ async function checkSame(
   const differences = [
     ...diffJobSpecs(former.spec, now.spec).map(differenceText),
     ...fleetDifference(options, now.fleet),
+    // An address may be a secret.
+    ...(diffValues(former.notices, now.notices).length > 0 ? ["notify: others before"] : []),
   ];
   if (differences.length > 0) throw conflict(differences);
 }

@@ -12,7 +12,7 @@ export function readNotify(
   { cwd, say }: { readonly cwd: string; readonly say: (line: string) => void },
 ): NotifyOptions {
   const path = resolve(cwd, name);
-  const read = (): Pick<Fleet, "notify" | "idle"> => readFleet(name, cwd);
+  const read = (): Pick<Fleet, "notify" | "jobNotices" | "idle"> => readFleet(name, cwd);
   let rules = read();
   let stamp = stampOf(path);
   const current = (): typeof rules => {
@@ -30,6 +30,7 @@ export function readNotify(
   return {
     folder: dirname(path),
     targets: () => current().notify ?? [],
+    jobRules: () => current().jobNotices ?? [],
     idle: () => current().idle ?? new Map(),
   };
 }

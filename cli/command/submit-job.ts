@@ -46,7 +46,7 @@ async function submitOnce(
   const answer = await client.submit(job, {
     onUnsigned: (why) =>
       say(`the job is not signed, so only hosts that trust the namespace run it: ${why}`),
-    onUnchecked: (why) => say(`resources were not compared with the hosts: ${why}`),
+    onUnchecked: say,
     ...(key !== undefined && { idempotencyKey: key }),
     ...(file !== undefined && { file }),
   });

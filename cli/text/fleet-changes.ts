@@ -33,7 +33,8 @@ export function fleetChanges(ledger: Ledger, next: FleetShape): readonly FleetCh
     byId(of.clusters.map(({ hosts: _own, ...rest }) => rest));
   const links = (of: FleetShape): Entries =>
     new Map(of.links.map((link) => [`${link.from} to ${link.to}`, link]));
-  const policy = (of: FleetShape): Entries => new Map([["fleet", of.policy ?? DEFAULT_POLICY]]);
+  const policy = ({ policy: own = DEFAULT_POLICY, noticeAddresses }: FleetShape): Entries =>
+    new Map([["fleet", { ...own, ...(noticeAddresses && { noticeAddresses }) }]]);
   const jobsOn = jobsByHost(ledger);
   const held = heldByTenant(ledger);
   return [

@@ -117,6 +117,11 @@ export interface HistoryDatabase {
     limits: { readonly nowMs: number; readonly most: number },
   ) => readonly DueNotice[];
   readonly noteSent: (sent: SentNotice) => void;
+  /** Those whom jobs name, as far as something is due to them. */
+  readonly dueAddresses: (limits: {
+    readonly nowMs: number;
+    readonly most: number;
+  }) => readonly string[];
   /** Forgets what was done with before this time, and what is older and was never done with. */
   readonly forgetNotices: (beforeMs: number) => void;
   readonly all: <Row>(query: string, values: Readonly<Record<string, unknown>>) => readonly Row[];
@@ -142,6 +147,7 @@ CREATE TABLE IF NOT EXISTS notices (
   id TEXT NOT NULL, target TEXT NOT NULL, atMs INTEGER NOT NULL, body TEXT NOT NULL, tries INTEGER NOT NULL, notBeforeMs INTEGER NOT NULL,
   doneMs INTEGER, PRIMARY KEY (id, target)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS notices_by_target ON notices (target, doneMs, atMs);
+CREATE INDEX IF NOT EXISTS notices_waiting ON notices (target, notBeforeMs) WHERE doneMs IS NULL;
 `;
 const VERSION = 2;
 /** Another process may be writing. */
@@ -252,6 +258,8 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
       return all<{ sinceMs: number }>("SELECT sinceMs FROM notified", {})[0]?.sinceMs ?? nowMs;
     },
     dueNotices: (target, limits) => all<DueNotice>(DUE_NOTICES, { target, ...limits }),
+    dueAddresses: (limits) =>
+      all<{ target: string }>(DUE_ADDRESSES, limits).map(({ target }) => target),
     noteSent: (sent) => run(NOTE_SENT, { doneMs: null, notBeforeMs: 0, ...sent }),
     forgetNotices: (beforeMs) =>
       run("DELETE FROM notices WHERE coalesce(doneMs, atMs) < :beforeMs", { beforeMs }),
@@ -283,5 +291,8 @@ INSERT OR IGNORE INTO notices (id, target, atMs, body, tries, notBeforeMs) VALUE
 const DUE_NOTICES = `
 SELECT id, target, atMs, body, tries FROM notices
 WHERE target = :target AND doneMs IS NULL AND notBeforeMs <= :nowMs ORDER BY atMs, id LIMIT :most`;
+/** The names of the fleet file's targets have no spaces. */
+const DUE_ADDRESSES = `
+SELECT DISTINCT target FROM notices WHERE doneMs IS NULL AND notBeforeMs <= :nowMs AND instr(target, ' ') > 0 ORDER BY target LIMIT :most`;
 const NOTE_SENT = `
 UPDATE notices SET tries = :tries, doneMs = :doneMs, notBeforeMs = :notBeforeMs WHERE id = :id AND target = :target`;

@@ -96,6 +96,10 @@ export function createKeeper(
   }
 
   async function keep(nowMs: number): Promise<void> {
+    // What is folded meanwhile is put by in the same way, so nothing is awaited between the last answer and the writing.
+    if (outbox !== undefined)
+      do notices.push(...(await outbox.ofJobs(ledger, nowMs)));
+      while (outbox.hasMore());
     const done = [...due].filter((job) => ledger === undefined || !hasJob(ledger, job));
     if (outbox !== undefined && ledger !== undefined)
       notices.push(...outbox.ofQueue(ledger, nowMs));
@@ -128,7 +132,7 @@ export function createKeeper(
       try {
         const found = await readJob(job);
         const isOver = found === undefined || found.record !== undefined || isLast;
-        const notices = found?.record && outbox?.ofEnd(found.record);
+        const notices = found?.record && (await outbox?.ofEnd(found.record));
         read.push({
           ...{ job, runs: [], ...found },
           ...(notices && { notices }),

@@ -13,10 +13,13 @@ import { isGone } from "../follow/history-pages.ts";
 import { readJobPage } from "../job/follow-job.ts";
 import type { ReadEarlierRun } from "../past/earlier-run.ts";
 import type { IdleRule } from "../../domain/fleet/fleet.ts";
+import type { JobNoticeRule } from "../../domain/fleet/job-notices.ts";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { TenantId } from "../../domain/values/ids.ts";
 import type { IdleJob } from "../use/idle-jobs.ts";
 import { createDelivery } from "../notices/deliver.ts";
+import { createJobAddresses, noticesInHistory } from "../notices/job-addresses.ts";
+import { createJobSender, recipientNamed, type JobRecipient } from "../notices/job-recipient.ts";
 import { createOutbox, OLDEST_MS } from "../notices/outbox.ts";
 import { createSender } from "../notices/send.ts";
 import { openHistory, type Cursor } from "./database.ts";
@@ -54,6 +57,8 @@ export interface HistoryOptions {
 export interface NotifyOptions {
   /** As they stand in the fleet file now. */
   readonly targets: () => readonly NoticeTarget[];
+  /** Which addresses jobs may name. */
+  readonly jobRules: () => readonly JobNoticeRule[];
   /** What becomes of idle jobs, by tenant. */
   readonly idle: () => ReadonlyMap<TenantId, IdleRule>;
   /** Of that file. */
@@ -63,6 +68,8 @@ export interface NotifyOptions {
 const RETRY_MS = 1_000;
 const WRITE_EVERY_MS = 2_000;
 const FORGET_EVERY_MS = 3_600_000;
+/** Addresses of jobs to which something is sent at once. */
+const MOST_ADDRESSES = 50;
 const KEPT_NOTICES_MS = 7 * OLDEST_MS;
 /** Read back at most, where the last console ended long ago. */
 const MOST_RUNS = 200;
@@ -78,6 +85,8 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
     createOutbox({
       fleet,
       targets: notify.targets,
+      jobRules: notify.jobRules,
+      addresses: createJobAddresses(noticesInHistory(client)),
       sinceMs: database.noticesSince(Date.now()),
       nowMs: Date.now,
     });
@@ -89,9 +98,12 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
     },
     outbox,
   );
-  const delivery = createDelivery({
+  const folder = notify?.folder ?? "";
+  const toTarget = createSender(folder, signal);
+  const toJob = createJobSender({ folder, signal, rules: () => notify?.jobRules() ?? [] });
+  const delivery = createDelivery<NoticeTarget | JobRecipient>({
     ...{ database, signal, say },
-    send: createSender(notify?.folder ?? "", signal),
+    send: (to, row, nowMs) => ("shownAs" in to ? toJob(to, row, nowMs) : toTarget(to, row, nowMs)),
     nowMs: Date.now,
   });
   const rounds = new Set<Promise<void>>();
@@ -121,8 +133,10 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       forgotAtMs = nowMs;
       database.forgetNotices(nowMs - KEPT_NOTICES_MS);
     }
+    const isJobs = notify.jobRules().length > 0;
+    const named = isJobs ? database.dueAddresses({ nowMs, most: MOST_ADDRESSES }) : [];
     const round = delivery
-      .round(notify.targets())
+      .round([...notify.targets(), ...named.map(recipientNamed)])
       .catch(sayTrouble)
       .finally(() => rounds.delete(round));
     rounds.add(round);

@@ -5,30 +5,40 @@
  * What fails is tried again, ever later, for a day. A target that fails or is slow holds up no other.
  */
 
-import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { DueNotice, HistoryDatabase, SentNotice } from "../history/database.ts";
 import { OLDEST_MS } from "./outbox.ts";
-import type { SendNotice } from "./send.ts";
 
 const AT_ONCE = 20;
 const FIRST_AGAIN_MS = 5_000;
 const LATEST_AGAIN_MS = 3_600_000;
 const MOST_DOUBLINGS = 10;
 
-export interface DeliveryParts {
+export interface Recipient {
+  readonly name: string;
+  /** What may be said of it, where the name may not. */
+  readonly shownAs?: string;
+}
+
+export interface DeliveryParts<To extends Recipient> {
   readonly database: Pick<HistoryDatabase, "dueNotices" | "noteSent">;
-  readonly send: SendNotice;
+  readonly send: (to: To, row: DueNotice, nowMs: number) => Promise<void>;
   readonly nowMs: () => number;
   readonly signal: AbortSignal;
   readonly say: (line: string) => void;
 }
 
-export interface Delivery {
+export interface Delivery<To extends Recipient> {
   /** Whatever is due, to those to whom nothing is on its way. Fails with the trouble of the database. */
-  readonly round: (targets: readonly NoticeTarget[]) => Promise<void>;
+  readonly round: (targets: readonly To[]) => Promise<void>;
 }
 
-export function createDelivery({ database, send, nowMs, signal, say }: DeliveryParts): Delivery {
+export function createDelivery<To extends Recipient>({
+  database,
+  send,
+  nowMs,
+  signal,
+  say,
+}: DeliveryParts<To>): Delivery<To> {
   const busy = new Set<string>();
   /** What the database could not note, by target; before it has, nothing more goes there, or it would go again and again. */
   const unnoted = new Map<string, SentNotice>();
@@ -49,7 +59,7 @@ export function createDelivery({ database, send, nowMs, signal, say }: DeliveryP
     },
   };
 
-  async function serve(target: NoticeTarget): Promise<void> {
+  async function serve(target: To): Promise<void> {
     const { name } = target;
     const former = unnoted.get(name);
     if (former !== undefined) note(former);
@@ -76,7 +86,7 @@ export function createDelivery({ database, send, nowMs, signal, say }: DeliveryP
 
   /** Undefined where the console ends; the next one sends it. */
   async function attempt(
-    target: NoticeTarget,
+    target: To,
     row: DueNotice,
   ): Promise<(SentNotice & { readonly isFailed: boolean }) | undefined> {
     const { id, tries, atMs } = row;
@@ -90,7 +100,7 @@ export function createDelivery({ database, send, nowMs, signal, say }: DeliveryP
       const isLate = nowMs() - atMs > OLDEST_MS;
       const ends = isLate ? "it is given up" : "it is tried again";
       if (tries === 0 || isLate)
-        say(`console: ${target.name} was not told of ${id}: ${why}; ${ends}`);
+        say(`console: ${target.shownAs ?? target.name} was not told of ${id}: ${why}; ${ends}`);
       const waitMs = FIRST_AGAIN_MS * 2 ** Math.min(tries, MOST_DOUBLINGS);
       return {
         ...base,

@@ -6,6 +6,8 @@
 
 import type { NoticeEvent, NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
+import type { PendingReason } from "../../domain/lease/pending.ts";
+import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { durationText } from "../../page/text.ts";
 import type { HostStatus, Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
@@ -160,28 +162,26 @@ function hostNotices(before: Ledger, ledger: Ledger, atMs: number): readonly Not
   });
 }
 
-/** Of the jobs inside the fleet that have waited for longer; those in lobbies are not in the ledger. */
-export function waitNotices(ledger: Ledger, nowMs: number, afterMs: number): readonly Notice[] {
-  const notices: Notice[] = [];
-  for (const request of ledger.requests.values()) {
-    const { jobId: id, seq, tenant, gang, requestedAtMs, name } = request;
-    const waitedMs = nowMs - requestedAtMs;
-    if (waitedMs < afterMs) continue;
-    const reason = ledger.reasons.get(id);
-    const why = reason === undefined ? "" : `: ${reason.code}: ${reason.message}`;
-    notices.push({
-      id: `waiting:${id}:${seq}:${requestedAtMs}:${afterMs}`,
-      event: "waiting",
-      atMs: requestedAtMs + afterMs,
-      text: `${id} has waited for ${gpusText(gang.gpus)} for ${durationText(waitedMs)}${why}`,
-      job: { id, tenant, class: request.class, gpus: gang.gpus, name },
-      facts: {
-        waitedSeconds: Math.round(waitedMs / 1_000),
-        ...(reason !== undefined && { code: reason.code }),
-      },
-    });
-  }
-  return notices;
+/** Of a job inside the fleet that has waited for so long; undefined before. Those in lobbies are not in the ledger. */
+export function waitNotice(
+  { jobId: id, seq, tenant, gang, requestedAtMs, name, ...request }: PendingRequest,
+  reason: PendingReason | undefined,
+  { nowMs, afterMs }: { readonly nowMs: number; readonly afterMs: number },
+): Notice | undefined {
+  const waitedMs = nowMs - requestedAtMs;
+  if (waitedMs < afterMs) return undefined;
+  const why = reason === undefined ? "" : `: ${reason.code}: ${reason.message}`;
+  return {
+    id: `waiting:${id}:${seq}:${requestedAtMs}:${afterMs}`,
+    event: "waiting",
+    atMs: requestedAtMs + afterMs,
+    text: `${id} has waited for ${gpusText(gang.gpus)} for ${durationText(waitedMs)}${why}`,
+    job: { id, tenant, class: request.class, gpus: gang.gpus, name },
+    facts: {
+      waitedSeconds: Math.round(waitedMs / 1_000),
+      ...(reason !== undefined && { code: reason.code }),
+    },
+  };
 }
 
 /** Once for each lease. */
@@ -214,8 +214,12 @@ export function endNotice(record: JobRecord): Notice {
 }
 
 /** A failure is also an end. */
-export function isFor({ on, tenants, classes }: NoticeTarget, { event, job }: Notice): boolean {
-  if (!on.includes(event) && !(event === "failed" && on.includes("ended"))) return false;
+export const isTold = (on: readonly NoticeEvent[], { event }: Notice): boolean =>
+  on.includes(event) || (event === "failed" && on.includes("ended"));
+
+export function isFor({ on, tenants, classes }: NoticeTarget, notice: Notice): boolean {
+  const { job } = notice;
+  if (!isTold(on, notice)) return false;
   if (job === undefined) return true;
   return (
     (tenants?.includes(job.tenant) ?? true) && (classes?.some((name) => name === job.class) ?? true)

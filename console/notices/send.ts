@@ -1,8 +1,7 @@
 /**
  * @file Sends one notice to one target: a signed POST, a message of Slack, or a command. Fails with the reason, which has no secret in it.
  *
- * A signature is that of Stripe's form: `t=<seconds>,v1=<HMAC-SHA256 of "<seconds>.<body>" in hex>`. Redirects are not followed, because the body
- * would go to whom nobody has named.
+ * A signature is that of Stripe's form: `t=<seconds>,v1=<HMAC-SHA256 of "<seconds>.<body>" in hex>`.
  */
 
 import { spawn } from "node:child_process";
@@ -13,10 +12,10 @@ import { resolve } from "node:path";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { NoticeRow } from "../history/database.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
+import { post } from "./post.ts";
 
 export type SendNotice = (target: NoticeTarget, row: NoticeRow, nowMs: number) => Promise<void>;
 
-const POST_PATIENCE_MS = 10_000;
 const COMMAND_PATIENCE_MS = 30_000;
 
 /** `folder`: files are named relative to it. `signal`: ends what is on its way. */
@@ -35,7 +34,7 @@ export const createSender =
   };
 
 /** A file that holds one secret. */
-async function wordIn(folder: string, file: string): Promise<string> {
+export async function wordIn(folder: string, file: string): Promise<string> {
   let text: string;
   try {
     text = (await readFile(resolve(folder, file), "utf8")).trim();
@@ -47,45 +46,16 @@ async function wordIn(folder: string, file: string): Promise<string> {
   return text;
 }
 
-const signed = (secret: string, body: string, nowMs: number): Record<string, string> => {
+export const signed = (secret: string, body: string, nowMs: number): Record<string, string> => {
   const seconds = Math.floor(nowMs / 1_000);
   const sum = createHmac("sha256", secret).update(`${seconds}.${body}`).digest("hex");
   return { "x-orbweaver-signature": `t=${seconds},v1=${sum}` };
 };
 
-async function post(
-  address: string,
-  body: string,
-  {
-    headers = {},
-    signal,
-  }: { readonly headers?: Record<string, string>; readonly signal: AbortSignal },
-): Promise<void> {
-  let status: number;
-  try {
-    const response = await fetch(address, {
-      method: "POST",
-      body,
-      headers: { "content-type": "application/json", ...headers },
-      redirect: "manual",
-      signal: AbortSignal.any([signal, AbortSignal.timeout(POST_PATIENCE_MS)]),
-    });
-    ({ status } = response);
-    await response.body?.cancel();
-  } catch (error) {
-    // The message of an address that cannot be parsed has the address in it, and Slack's is a secret.
-    const cause = error instanceof Error ? error.cause : undefined;
-    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
-    const name = error instanceof Error ? error.name : "an error";
-    throw new Error(`it cannot be reached (${code === "" ? name : code})`, { cause: error });
-  }
-  if (status < 200 || status > 299) throw new Error(`it answered with status ${status}`);
-}
-
 const MARKS: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
 /** Slack takes `<…>` for links and mentions of people, so words of submitters are escaped. */
-function slackBody(body: string): string {
+export function slackBody(body: string): string {
   const { fleet, text } = JSON.parse(body) as { readonly fleet: string; readonly text: string };
   const line = `${fleet}: ${text}`.replace(/[&<>]/g, (mark) => MARKS[mark] ?? "");
   return JSON.stringify({ text: line });

@@ -8,6 +8,7 @@
 import { z } from "zod";
 import type { ValuePath } from "../values/file-problem.ts";
 import { accessSchema, type Access } from "./access-schema.ts";
+import { jobNoticesSchema, type JobNoticeRule } from "./job-notices.ts";
 import { notifySchema, type NoticeTarget } from "./notify-schema.ts";
 import {
   clusterSchema,
@@ -43,6 +44,7 @@ export interface FleetDraft {
   /** As with `policy`. */
   readonly access: Access | undefined;
   readonly notify: readonly NoticeTarget[] | undefined;
+  readonly jobNotices: readonly JobNoticeRule[] | undefined;
   readonly tenants: readonly Entry<typeof tenantSchema>[];
 }
 
@@ -88,6 +90,7 @@ export function draftFleet(file: unknown, problems: SchemaProblem[]): FleetDraft
     links: entriesAt(file, ["links"], linkSchema),
     access: accessSchema.optional().safeParse(valueAt(file, ["access"])).data,
     notify: notifySchema.optional().safeParse(valueAt(file, ["notify"])).data,
+    jobNotices: jobNoticesSchema.optional().safeParse(valueAt(file, ["jobNotices"])).data,
     tenants: entriesAt(file, ["tenants"], tenantSchema),
   };
 }

@@ -63,6 +63,7 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
       interHost,
       ...(draft.access !== undefined && { access: draft.access }),
       ...(draft.notify !== undefined && { notify: draft.notify }),
+      ...(draft.jobNotices !== undefined && { jobNotices: draft.jobNotices }),
       ...(draft.tenants.some(({ item }) => item.idle !== undefined) && { idle: idleOf(draft) }),
     },
   };
@@ -70,7 +71,7 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
 
 /** Of a draft without problems, which is whole: nothing that is required is absent. */
 function shapeOf(
-  { clusters, sites, policy, links, tenants }: FleetDraft,
+  { clusters, sites, policy, links, tenants, jobNotices = [] }: FleetDraft,
   details: Fleet["details"],
 ): Fleet["shape"] {
   return {
@@ -79,6 +80,9 @@ function shapeOf(
     tenants: tenants.flatMap(tenantOf),
     ...(sites.length > 0 && { sites: sites.flatMap(({ item }) => ruleOf(item)) }),
     ...(policy !== undefined && { policy: policyOf(policy) }),
+    ...(jobNotices.length > 0 && {
+      noticeAddresses: jobNotices.map(({ address }) => address),
+    }),
   };
 }
 

@@ -8,6 +8,7 @@ import { pathText, shown, type ValuePath } from "../values/file-problem.ts";
 import type { DraftCluster, DraftHost, Entry, FleetDraft } from "./fleet-draft.ts";
 import { accessProblems } from "./access-rules.ts";
 import { limitProblems } from "./fleet-limit-rules.ts";
+import { jobNoticeProblems } from "./job-notices.ts";
 import { notifyProblems } from "./notify-rules.ts";
 import { sameNames, unknownName, type RuleProblem } from "./fleet-names.ts";
 import type { linkSchema } from "./fleet-schema.ts";
@@ -26,6 +27,7 @@ export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
     ...unknownQuotas(draft),
     ...accessProblems(draft.access),
     ...notifyProblems(draft.notify),
+    ...jobNoticeProblems(draft.jobNotices),
   ];
   return broken.map((problem) => ({ ...problem, part: "value" }));
 }

@@ -7,6 +7,7 @@
 
 import { z } from "zod";
 import { accessSchema } from "./access-schema.ts";
+import { jobNoticesSchema } from "./job-notices.ts";
 import { notifySchema } from "./notify-schema.ts";
 import { policySchema } from "./policy-schema.ts";
 import { gpuType, moment, plainName, readGpuType } from "../file/file-words.ts";
@@ -358,6 +359,7 @@ export const fleetSchema = z
       .optional(),
     access: accessSchema.optional(),
     notify: notifySchema.optional(),
+    jobNotices: jobNoticesSchema.optional(),
   })
   .meta({
     title: "Orbweaver fleet",

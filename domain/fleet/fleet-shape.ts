@@ -50,7 +50,11 @@ export function fleetShapeProblem(value: unknown): string | undefined {
     if (!Object.values(tenant["quota"]).every(isCount))
       return `a quota of tenant ${tenant["id"]} is no count`;
   }
-  return budgetProblem("a site", value["sites"]) ?? policyProblem(value["policy"]);
+  return (
+    budgetProblem("a site", value["sites"]) ??
+    policyProblem(value["policy"]) ??
+    addressesProblem(value["noticeAddresses"])
+  );
 }
 
 /** Of clusters, sites or racks; that there are none is all right. */
@@ -95,6 +99,12 @@ function policyProblem(policy: unknown): string | undefined {
   if (placement !== undefined && !FLEET_PLACEMENTS.some((name) => name === placement))
     return "the policy's placement is not known";
   return typeof policy["isPreempting"] === "boolean" ? undefined : "the policy lacks isPreempting";
+}
+
+function addressesProblem(addresses: unknown): string | undefined {
+  if (addresses === undefined || (Array.isArray(addresses) && addresses.every(isName)))
+    return undefined;
+  return "the addresses of notices are no list of names";
 }
 
 function hostProblem(host: unknown, cluster: string): string | undefined {

@@ -6,6 +6,7 @@
  */
 
 import type { Access } from "./access-schema.ts";
+import type { JobNoticeRule } from "./job-notices.ts";
 import type { NoticeTarget } from "./notify-schema.ts";
 import type { BandwidthTable } from "../bandwidth/bandwidth-table.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
@@ -24,6 +25,8 @@ export interface Fleet {
   readonly access?: Access;
   /** Who is told of jobs and hosts. It stays on the machine of the console. */
   readonly notify?: readonly NoticeTarget[];
+  /** Which addresses jobs may name, with what the console knows of them. It stays there, too; of the addresses alone the shape has a list. */
+  readonly jobNotices?: readonly JobNoticeRule[];
   /** What becomes of jobs that use none of their GPUs, by tenant. It stays there, too. */
   readonly idle?: ReadonlyMap<TenantId, IdleRule>;
 }
@@ -45,6 +48,8 @@ export interface FleetShape {
   readonly sites?: readonly SiteRule[];
   /** `DEFAULT_POLICY` when absent. */
   readonly policy?: FleetPolicy;
+  /** Under which `notify:` of job files may name addresses; none where absent. */
+  readonly noticeAddresses?: readonly string[];
 }
 
 export interface SiteRule {

@@ -1,6 +1,7 @@
 /** @file The rules between the keys of an entry of `notify:` in a fleet file. */
 
 import { pathText, shown, type ValuePath } from "../values/file-problem.ts";
+import { waitProblem } from "../job/job-notice.ts";
 import type { RuleProblem } from "./fleet-names.ts";
 import type { NoticeTarget } from "./notify-schema.ts";
 
@@ -55,13 +56,8 @@ function isHttp(address: string): boolean {
 }
 
 function waitProblems({ on, waiting }: NoticeTarget, path: ValuePath): RuleProblem[] {
-  const isAsked = on.includes("waiting");
-  if (isAsked === (waiting !== undefined)) return [];
-  const message = isAsked
-    ? "on: waiting needs the time after which it is told"
-    : "waiting says when it is told, and on does not name it";
-  const remedy = isAsked ? "add waiting: 2h" : "add waiting to on, or leave it out";
-  return [{ path, value: { on, waiting }, message, remedy }];
+  const problems = [waitProblem(on.includes("waiting"), waiting)].flat();
+  return problems.map((problem) => ({ path, value: { on, waiting }, ...problem }));
 }
 
 /** A host has neither tenant nor class: of a filter nobody could tell what it means. */

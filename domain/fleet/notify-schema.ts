@@ -4,15 +4,10 @@ import { z } from "zod";
 import { plainName } from "../file/file-words.ts";
 import { choice, duration, text } from "../file/schema-leaf.ts";
 import { JOB_CLASSES } from "../job/job.ts";
+import { JOB_NOTICE_EVENTS } from "../job/job-notice.ts";
 
-/** `waiting`: for longer than `waiting:` says. `ended`: in whatever way. `failed`: also what was terminated or timed out. `gpu-idle`: for longer than its tenant's `idle:` says. */
 export const NOTICE_EVENTS = [
-  "started",
-  "preempted",
-  "waiting",
-  "ended",
-  "failed",
-  "gpu-idle",
+  ...JOB_NOTICE_EVENTS,
   "host-drained",
   "host-silent",
   "host-back",

@@ -15,6 +15,7 @@ import { clusterId, jobId, parseHostId, tenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
 import type { Variable } from "./job-env.ts";
 import { labelsWithGroup } from "./job-labels.ts";
+import { noticesOf, type JobNotice } from "./job-notice.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { engineRule } from "./job-engine.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
@@ -36,6 +37,8 @@ export interface ParsedJob {
   readonly spec: JobSpec;
   /** The job id that the author chose. */
   readonly idempotencyKey?: string;
+  /** Who is told of the job. No part of the spec, which hosts get: an address may be a secret. */
+  readonly notices: readonly JobNotice[];
 }
 
 /** The defaults of absent keys. */
@@ -108,6 +111,7 @@ function parsed(file: ReadJobFile): ParsedJob {
   return {
     kind: "parsed",
     spec: specOf(file),
+    notices: noticesOf(file.notify),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
   };
 }

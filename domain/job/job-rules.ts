@@ -11,6 +11,7 @@ import { folderProblems } from "./job-folder.ts";
 import { isSecretName, isVariableName } from "./job-env.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
+import { noticeProblems } from "./job-notice.ts";
 import { MAX_SECRETS } from "./job-secret.ts";
 import { resourceProblems } from "./resources-schema.ts";
 import { checkTaskRanges, MAX_TASKS } from "./task-ranges.ts";
@@ -41,6 +42,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...dependencyProblems(value),
     ...folderProblems(value),
     ...secretProblems(value),
+    ...noticeProblems(value),
   ];
 }
 

@@ -27,6 +27,7 @@ import { DEPENDENCY_KEYS } from "./dependency.ts";
 import { container } from "./image-schema.ts";
 import { folder } from "./job-folder.ts";
 import { groupName, labelMap } from "./job-labels.ts";
+import { NOTICE_KEYS } from "./job-notice.ts";
 import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
 
@@ -373,6 +374,7 @@ export const jobSchema = z
       examples: ["2m"],
     }).optional(),
     ...DEPENDENCY_KEYS,
+    ...NOTICE_KEYS,
     hold: flag("Wait until released with `orbweaver release`. Default: false.").optional(),
     array: z
       .strictObject({

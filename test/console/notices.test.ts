@@ -128,31 +128,33 @@ describe("notices of recorded fleets", () => {
     ];
     const asked = vi.fn(() => targets);
     const outbox = createOutbox({ fleet: "f", targets: asked, sinceMs: 0, nowMs: () => 6_000 });
-    const toldOf = (record: JobRecord): readonly string[] =>
-      outbox.ofEnd(record).map(({ target }) => target);
-    expect(toldOf(RECORD)).toEqual(["ends", "failures"]);
+    const toldOf = async (record: JobRecord): Promise<readonly string[]> =>
+      (await outbox.ofEnd(record)).map(({ target }) => target);
+    expect(await toldOf(RECORD)).toEqual(["ends", "failures"]);
     // The file of the targets is looked at once for each event.
     expect(asked).toHaveBeenCalledTimes(1);
-    expect(toldOf({ ...RECORD, outcome: "completed" })).toEqual(["ends"]);
-    expect(JSON.parse(outbox.ofEnd(RECORD)[0]?.body ?? "")).toMatchObject({
+    expect(await toldOf({ ...RECORD, outcome: "completed" })).toEqual(["ends"]);
+    expect(JSON.parse((await outbox.ofEnd(RECORD))[0]?.body ?? "")).toMatchObject({
       event: "failed",
       text: "j failed: COMMAND_FAILED",
       job: { id: "j", user: "ada", tenant: "red", gpus: 8 },
     });
   });
 
-  it("tells nothing of before anybody was to be told, nor of more than a day ago", () => {
-    const told = (sinceMs: number, nowMs: number): number =>
-      createOutbox({
-        fleet: "f",
-        targets: () => [targetOf("a")],
-        sinceMs,
-        nowMs: () => nowMs,
-      }).ofEnd(RECORD).length;
-    expect(told(5_000, 6_000)).toBe(1);
-    expect(told(5_001, 6_000)).toBe(0);
-    expect(told(0, 5_000 + OLDEST_MS)).toBe(1);
-    expect(told(0, 5_001 + OLDEST_MS)).toBe(0);
+  it("tells nothing of before anybody was to be told, nor of more than a day ago", async () => {
+    const told = async (sinceMs: number, nowMs: number): Promise<number> =>
+      (
+        await createOutbox({
+          fleet: "f",
+          targets: () => [targetOf("a")],
+          sinceMs,
+          nowMs: () => nowMs,
+        }).ofEnd(RECORD)
+      ).length;
+    expect(await told(5_000, 6_000)).toBe(1);
+    expect(await told(5_001, 6_000)).toBe(0);
+    expect(await told(0, 5_000 + OLDEST_MS)).toBe(1);
+    expect(await told(0, 5_001 + OLDEST_MS)).toBe(0);
   });
 });
 

@@ -10,6 +10,7 @@ describe("a right job file", () => {
     const parsed = parseJobFile(FULL_JOB);
     expect(parsed).toEqual({
       kind: "parsed",
+      notices: [],
       idempotencyKey: "resnet50-seed7",
       spec: {
         name: "resnet50",
@@ -84,6 +85,7 @@ describe("a right job file", () => {
   it("needs to say little: the rest has defaults, and what is absent stays absent", () => {
     expect(parseJobFile(SMALL_JOB)).toEqual({
       kind: "parsed",
+      notices: [],
       spec: {
         name: "small",
         tenant: "default",

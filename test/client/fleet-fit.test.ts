@@ -1,6 +1,6 @@
 import type { Client } from "@temporalio/client";
 import { describe, expect, it } from "vitest";
-import { checkResources, resourceRefusal } from "../../client/resource-fit.ts";
+import { checkFit, resourceRefusal } from "../../client/fleet-fit.ts";
 import { clusterId, hostId } from "../../domain/values/ids.ts";
 import { gib, watts } from "../../domain/values/units.ts";
 import { SMALL_JOB, specOf } from "../domain/job-text.ts";
@@ -77,8 +77,8 @@ describe("a job that no host of its fleet can hold is refused", () => {
       workflow: { getHandle: () => undefined },
     } as unknown as Client;
     const asks = job({ perGpu: { cpus: 999 } });
-    await checkResources(client, asks, { fleet: "f", onUnchecked: (why) => said.push(why) });
-    expect(said).toEqual(["fleet f does not answer"]);
+    await checkFit(client, { spec: asks, notices: [] }, { fleet: "f", onUnchecked: (why) => said.push(why) });
+    expect(said).toEqual(["resources were not compared with the hosts: fleet f does not answer"]);
     expect(waits).toHaveLength(1);
     expect(waits[0]).toBeLessThanOrEqual(3_000);
   });

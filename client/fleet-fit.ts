@@ -1,14 +1,17 @@
 /**
- * @file Refuses, before a job is submitted, what no host of its fleet can give for each GPU: more processors or memory than a host has; to a fleet
- * of former rules, which does not count them, more than the share of a GPU.
+ * @file Refuses, before a job is submitted, what its fleet would not give it: for each GPU more processors or memory than a host has (to a fleet of
+ * former rules, which does not count them, more than the share of a GPU), and notices to addresses that the fleet file does not list.
  *
- * Judged at the full size of the gang, and only by hosts of which the fleet file states the amounts. What the others have is known to their agents,
- * which refuse by name. Nobody is asked for a job that names no resources, and a fleet that does not answer soon refuses nothing.
+ * Resources are judged at the full size of the gang, and only by hosts of which the fleet file states the amounts. What the others have is known to their
+ * agents, which refuse by name; the console sends nothing to what its fleet file does not list. So nobody is asked for a job without either, and
+ * a fleet that does not answer soon refuses nothing.
  */
 
 import type { Client } from "@temporalio/client";
 import type { ClusterShape, FleetShape, HostShape } from "../domain/fleet/fleet.ts";
 import { amountText } from "../domain/job/job-resources.ts";
+import { noticeRefusal } from "../domain/fleet/job-notices.ts";
+import type { ParsedJob } from "../domain/job/job-file.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { FLEET_TASK_QUEUE, fleetWorkflowId, ledgerQuery } from "../protocol/messages.ts";
@@ -20,23 +23,36 @@ const GIB = 2 ** 30;
 const ANSWER_WITHIN_MS = 3_000;
 
 /**
- * Throws BAD_INPUT with what is asked for and the largest share. A job that other fleets may run is left to them; `onUnchecked` is called with the reason
- * where the fleet does not answer.
+ * Throws BAD_INPUT with what is asked for and what there is. Resources of a job that other fleets may run are left to them; `onUnchecked` is called with
+ * what was not compared where the fleet does not answer.
  */
-export async function checkResources(
+export async function checkFit(
   client: Client,
-  spec: JobSpec,
+  { spec, notices }: Pick<ParsedJob, "spec" | "notices">,
   { fleet, onUnchecked }: { readonly fleet: string; readonly onUnchecked?: (why: string) => void },
 ): Promise<void> {
-  if (spec.run.resources === undefined || spec.cells !== undefined) return;
+  const asks = {
+    resources: spec.run.resources !== undefined && spec.cells === undefined,
+    notices: notices.length > 0,
+  };
+  if (!asks.resources && !asks.notices) return;
   const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
   const ledger = await queried(client, `fleet ${fleet}`, {
     taskQueue: FLEET_TASK_QUEUE,
     query: () => workflow.query(ledgerQuery),
     withinMs: ANSWER_WITHIN_MS,
   }).catch(() => undefined);
-  if (ledger === undefined) onUnchecked?.(`fleet ${fleet} does not answer`);
-  const refusal = ledger && resourceRefusal(spec, ledger.shape, ledger.applyVersion);
+  if (ledger === undefined) {
+    const why = `fleet ${fleet} does not answer`;
+    if (asks.resources) onUnchecked?.(`resources were not compared with the hosts: ${why}`);
+    if (asks.notices)
+      onUnchecked?.(`addresses of notify were not compared with the fleet's: ${why}`);
+    return;
+  }
+  const { shape, applyVersion } = ledger;
+  const refusal =
+    (asks.resources ? resourceRefusal(spec, shape, applyVersion) : undefined) ??
+    noticeRefusal(notices, shape.noticeAddresses);
   if (refusal !== undefined) throw new OrbweaverError("BAD_INPUT", refusal);
 }
 
