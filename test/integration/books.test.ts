@@ -80,13 +80,13 @@ async function storm(): Promise<ReadonlyMap<string, string>> {
       grace: "1s",
     },
   });
-  await untilHeld(big);
+  const first = [...(await untilHeld(big)).leases.values()].find(({ jobId }) => jobId === big)?.id;
+  if (first === undefined) throw new Error(`${big} has no lease`);
   await send("completed", lineJob("urgent", 4, "sleep 2", { class: "inference" }));
-  await world.until("the big one gives way", ({ leases, requests }) =>
-    [...leases.values()].some(({ jobId, eviction }) => jobId === big && eviction !== undefined)
-      ? true
-      : [...requests.values()].some(({ jobId }) => jobId === big),
-  );
+  await world.until("the big one gives way", ({ leases }) => {
+    const lease = leases.get(first);
+    return lease === undefined || lease.eviction !== undefined;
+  });
   const ends = lineJob("ends", 2, "sleep 300", { class: "inference" });
   const terminated = await send("terminated", ends);
   await untilHeld(terminated);
@@ -120,6 +120,8 @@ interface Truth {
   readonly folded: readonly Folded[];
   /** All that there ever were, as they were last. */
   readonly leases: readonly Lease[];
+  /** Each order to end. */
+  readonly evicted: readonly NonNullable<Lease["eviction"]>[];
   readonly requests: number;
   readonly tokens: number;
   readonly last: Ledger;
@@ -135,15 +137,21 @@ async function foldedHistory(): Promise<Truth> {
   const folded = (await run.read(events ?? [])).flatMap((task) => task.folded);
   const last = run.ledger();
   const leases = new Map<string, Lease>();
+  const evicted: NonNullable<Lease["eviction"]>[] = [];
   const freedAtMs = new Map<string, number>();
   for (const { event, before, ledger } of folded) {
-    for (const [id, lease] of ledger.leases) leases.set(id, lease);
+    for (const [id, lease] of ledger.leases) {
+      const former = before.leases.get(id);
+      if (lease.eviction !== undefined && former !== undefined && former.eviction === undefined)
+        evicted.push(lease.eviction);
+      leases.set(id, lease);
+    }
     for (const id of before.leases.keys())
       if (isOver(ledger, id) && !isOver(before, id)) freedAtMs.set(id, event.nowMs);
   }
   const all = [...leases.values()];
   return {
-    ...{ folded, last, leases: all },
+    ...{ folded, last, evicted, leases: all },
     requests: last.nextArrival - first.nextArrival,
     tokens: last.nextToken - first.nextToken,
     gpuMs: all.reduce(
@@ -191,8 +199,7 @@ it(
       PATIENCE_MS,
     );
     const truth = await foldedHistory();
-    const { leases, last } = truth;
-    const evicted = leases.flatMap(({ eviction }) => eviction ?? []);
+    const { leases, last, evicted } = truth;
     // What follows is no comparison of nothing with nothing.
     expect(leases.length).toBe(truth.tokens);
     expect(leases.length).toBeGreaterThanOrEqual(outcomes.size - 1);

@@ -51,8 +51,8 @@ afterAll(async () => {
   hooks.close();
 });
 
-const job = (name: string, seconds: number, notify: JobFile["notify"]): JobFile => {
-  return { name, gang: 12, run: { command: ["sleep", String(seconds)], grace: "0s" }, notify };
+const job = (name: string, line: string, notify: JobFile["notify"]): JobFile => {
+  return { name, gang: 12, run: { command: ["sh", "-c", line], grace: "0s" }, notify };
 };
 const eventsAt = (url: string): readonly string[] =>
   told
@@ -63,17 +63,23 @@ const eventsAt = (url: string): readonly string[] =>
     });
 
 it("tells the listed addresses what each asks for, webhooks with a signature", async () => {
+  const go = path.join(world.stateDir, "go");
   const submitted = await world.orbweaver.submit(
-    job("first", 3, [
+    job("first", `until [ -e '${go}' ]; do sleep 0.2; done`, [
       { webhook: `${base}/team/a`, on: ["started", "ended"] },
       { webhook: `${base}/team/b`, on: ["failed"] },
       { slack: `${base}/slack/c`, on: ["ended"] },
     ]),
   );
   const first = submitted.jobId;
-  const waits = await world.orbweaver.submit(
-    job("waits", 0, [{ webhook: `${base}/team/d`, on: ["waiting"], waiting: "1s" }]),
+  await world.until("the first runs", ({ leases }) =>
+    [...leases.values()].some(({ state }) => state === "held"),
   );
+  const waits = await world.orbweaver.submit(
+    job("waits", "true", [{ webhook: `${base}/team/d`, on: ["waiting"], waiting: "1s" }]),
+  );
+  await expect.poll(() => eventsAt("/team/d"), { timeout: 60_000 }).toHaveLength(1);
+  writeFileSync(go, "");
   await world.temporal.workflow.getHandle(first).result();
   await expect
     .poll(() => [told.length, eventsAt("/team/a").length, eventsAt("/team/d").length], {

@@ -69,7 +69,7 @@ export function consoleVerb(context: CommandContext): Command {
     .option("--history <file>", "keep what leases held and how jobs ended in this database")
     .option(
       "--notify <fleet.yaml>",
-      "tell those whom its notify: names, and act on idle jobs; needs --history",
+      "tell those whom its notify: names, and whom jobs may name by its jobNotices:, and act on idle jobs; needs --history",
     )
     .option("--json", "answer with one JSON document when it listens")
     .addHelpText(
