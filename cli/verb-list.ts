@@ -65,6 +65,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       ),
       verb("backup", async () => (await import("./verbs/service/backup.ts")).backupVerb),
       verb("restore", async () => (await import("./verbs/service/restore.ts")).restoreVerb),
+      verb("house", async () => (await import("./verbs/service/house.ts")).houseVerb),
       verb("console", async () => (await import("./verbs/service/console.ts")).consoleVerb),
       verb("fleet", async () => (await import("./verbs/fleet/fleet.ts")).fleetVerb),
       verb("model", async () => (await import("./verbs/science/model.ts")).modelVerb),
