@@ -162,6 +162,21 @@ export const JOB_ROUTES: readonly Route[] = [
   }),
   route({
     method: "POST",
+    path: "/v1/jobs/{job}/move",
+    id: "move",
+    summary: "Has another fleet run the job: for operators, since `access:` says nothing of it.",
+    body: z.strictObject({ fleet: z.string() }),
+    note: ({ fleet }) => ({ what: `to fleet ${fleet}` }),
+    answer: async ({ caller, served, job, body: { fleet }, accept }) => {
+      const { principal, rights } = caller;
+      await allowedToRun(served, caller, job);
+      insist(fleetsRefusal(principal, rights, { home: served.fleet, fleets: [fleet] }));
+      accept();
+      return await served.client.job(job, principal.name).move(fleet);
+    },
+  }),
+  route({
+    method: "POST",
     path: "/v1/jobs/{job}/amend",
     id: "amend",
     summary: "Changes settings of a job that waits or runs, to what the caller may ask for.",

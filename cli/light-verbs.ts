@@ -16,6 +16,7 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["suspend", "jobs/suspend"],
   ["resume", "jobs/resume"],
   ["requeue", "jobs/requeue"],
+  ["move", "jobs/move"],
   ["update", "jobs/update"],
   ["top", "jobs/top"],
   ["hold", "jobs/hold"],

@@ -47,6 +47,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("suspend", async () => (await import("./verbs/jobs/suspend.ts")).suspendVerb),
       verb("resume", async () => (await import("./verbs/jobs/resume.ts")).resumeVerb),
       verb("requeue", async () => (await import("./verbs/jobs/requeue.ts")).requeueVerb),
+      verb("move", async () => (await import("./verbs/jobs/move.ts")).moveVerb),
       verb("hold", async () => (await import("./verbs/jobs/hold.ts")).holdVerb),
       verb("cron", async () => (await import("./verbs/jobs/cron.ts")).cronVerb),
       verb("release", async () => (await import("./verbs/jobs/release.ts")).releaseVerb),

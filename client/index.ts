@@ -48,6 +48,7 @@ export {
   type JobResult,
   type JobState,
   type JobView,
+  type MoveAnswer,
   type LobbyPlace,
   type ArrayView,
   type TaskCounts,

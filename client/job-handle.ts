@@ -28,6 +28,7 @@ import {
   JOB_WORKFLOW,
   jobViewQuery,
   killSignal,
+  moveUpdate,
   releaseUpdate,
   requeueUpdate,
   retryTasksUpdate,
@@ -40,6 +41,7 @@ import {
   type JobState,
   type JobView,
   type LobbyPlace,
+  type MoveAnswer,
   type TaskOrderAnswer,
   type TaskPage,
   type TaskQuery,
@@ -85,6 +87,8 @@ export interface JobHandle {
   readonly suspend: () => Promise<JobState>;
   /** Ends the run with a checkpoint; the job asks again at once, with its age. */
   readonly requeue: () => Promise<JobState>;
+  /** Has another fleet run it, after the end of its run with a checkpoint; returns once the order is recorded. Throws NOT_ALLOWED where it cannot leave. */
+  readonly move: (fleet: string) => Promise<MoveAnswer>;
   /** Changes settings of a job that waits or runs; see `docs/jobs.md` for those that a run keeps. */
   readonly amend: (settings: NewSettings, options?: AmendOptions) => Promise<AmendAnswer>;
   /** The output of the ranks: in order for one rank, in order of arrival for several. */
@@ -187,6 +191,11 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     hold: () => give(holdUpdate),
     suspend: () => give(suspendUpdate),
     requeue: () => give(requeueUpdate),
+    move: async (fleet) => {
+      const there = client.workflow.getHandle(fleetWorkflowId(fleet));
+      await asked(client, `fleet ${fleet}`, () => there.describe());
+      return await ordered(call, moveUpdate, { by, fleet });
+    },
     amend: async (settings, amend = {}) => {
       const { amendJob, changesOf } = await import("./amendment.ts");
       return await amendJob({ client, jobId, view, by }, changesOf(settings), amend);

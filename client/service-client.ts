@@ -31,6 +31,7 @@ import type {
   AttemptView,
   JobState,
   JobView,
+  MoveAnswer,
   TaskOrderAnswer,
   TaskPage,
 } from "../protocol/messages.ts";
@@ -162,6 +163,7 @@ function jobOf(address: ServiceAddress, { id, get, post }: JobPart): JobHandle {
     release: async () => (await post<{ readonly state: JobState }>(`${at}/release`, {})).state,
     suspend: async () => (await post<{ readonly state: JobState }>(`${at}/suspend`, {})).state,
     requeue: async () => (await post<{ readonly state: JobState }>(`${at}/requeue`, {})).state,
+    move: (to) => post<MoveAnswer>(`${at}/move`, { fleet: to }),
     amend: (settings) => post<AmendAnswer>(`${at}/amend`, settings),
     logs: (options = {}) => logsOf(address, { jobId, path: `${at}/logs` }, options),
     progress: async () =>

@@ -99,6 +99,8 @@ export interface RunOrder {
   readonly mayFollowFailure?: true;
   /** How much of the time limit suspended runs of the job have used. */
   readonly ranMs?: number;
+  /** Of the job's runs before this one, oldest first, where they ran in several fleets: tokens of two fleets have no order of their own. */
+  readonly formerTokens?: readonly Token[];
   /** Files and variables that were made for this run; see `domain/lease/launch-extras.ts`. */
   readonly launchExtras?: LaunchExtras;
   /** Present for a job array: the processes are those of its tasks, and `run.command` is started once a task (and GPU). */

@@ -72,6 +72,8 @@ export const SIGNED_JOB_RULES = 3;
 export const SIGNED_ORDER_JOB_RULES = 4;
 /** From here on what roles tell a job before it has read its file waits for its proof, too; under a fleet that asks for all proofs. */
 export const KEPT_WORDS_JOB_RULES = 5;
+/** From here on a job can be moved to another fleet by order. */
+export const MOVED_JOB_RULES = 5;
 /** From here on a job follows a call from its lobby that comes again: the fleet may have put it outside since, under the same credit. */
 export const RECALLED_RULES = 3;
 

@@ -15,6 +15,17 @@ export interface AmendOrder extends Ordered {
   readonly proof?: string;
 }
 
+export interface MoveOrder extends Ordered {
+  /** Which fleet is to have the job. */
+  readonly fleet: string;
+}
+
+/** A job that is on its way to another fleet. */
+export interface Moving extends Ordered {
+  readonly to: string;
+  readonly atMs: number;
+}
+
 /** Memo of the job's workflow: the last signatures of amendments, newest last. */
 export const AMENDED_MEMO = "orbweaverAmendedProofs";
 export const MAX_PROOFS = 8;
@@ -28,7 +39,7 @@ export interface Pause extends Ordered {
 /** Why a run was ended although nothing failed, and no other job wants its GPUs. */
 export interface GivenUp extends Ordered {
   readonly atMs: number;
-  readonly kind: "suspend" | "requeue";
+  readonly kind: "suspend" | "requeue" | "move";
 }
 
 const MAX_NAME = 64;

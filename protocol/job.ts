@@ -11,7 +11,7 @@ import type { Preempted } from "../domain/lease/preempted.ts";
 import type { PendingReason } from "../domain/lease/pending.ts";
 import type { Amendment, ChangedSetting } from "../domain/job/amendment.ts";
 import type { RunCause } from "./agent-contract.ts";
-import type { GivenUp, Pause } from "./job-orders.ts";
+import type { GivenUp, Moving, Pause } from "./job-orders.ts";
 import type { PredecessorView } from "./predecessors.ts";
 
 /** Second, optional argument of the job workflow. */
@@ -69,6 +69,8 @@ export interface JobView {
   readonly fleet: string;
   /** Of a job that several fleets may run: which, and why it has moved. */
   readonly cells?: CellsView;
+  /** It leaves its fleet for another by order. */
+  readonly moving?: Moving;
   readonly spec?: JobSpec;
   readonly state: JobState;
   /** Why it waits, as far as the job was told; the fleet's `explain` has the live numbers. */
@@ -96,6 +98,13 @@ export interface AmendAnswer {
   readonly isForNextRun: boolean;
 }
 
+/** What an order to move a job begins: it asks at `to` once `from` holds nothing of it. */
+export interface MoveAnswer {
+  readonly state: JobState;
+  readonly from: string;
+  readonly to: string;
+}
+
 export interface AttemptView {
   readonly attempt: number;
   readonly leaseId: LeaseId;
@@ -118,7 +127,7 @@ export interface AttemptView {
   readonly cause?: RunCause & { readonly host: HostId };
   /** It is being stopped, or was, because its GPUs are wanted. */
   readonly preempted?: Preempted;
-  /** It was ended by an order to suspend or to requeue the job. */
+  /** It was ended by an order to suspend, to requeue or to move the job. */
   readonly givenUp?: GivenUp;
   /** What was made for it before its start, and what could not be. */
   readonly launchExtras?: readonly LaunchExtrasNote[];
@@ -169,10 +178,13 @@ export interface ArrayView {
   readonly firstFailed: readonly TaskView[];
 }
 
+/** Why a job has changed its fleet: the reason why it waited in the former one, or somebody's order. */
+export type MoveCode = PendingCode | "Ordered";
+
 export interface CellMemo {
   readonly from: string;
   readonly to: string;
-  readonly code: PendingCode;
+  readonly code: MoveCode;
 }
 
 /** Tasks from a number on, of one state if it is named. */
@@ -237,9 +249,11 @@ export interface CellMove {
   readonly from: string;
   readonly to: string;
   readonly atMs: number;
-  readonly code: PendingCode;
-  /** In a sentence: why it was not placed there. */
+  readonly code: MoveCode;
+  /** In a sentence: why it was not placed there, or who has moved it. */
   readonly reason: string;
+  /** Who has ordered it, in his or her own word; absent where the job moved by itself. */
+  readonly by?: string;
 }
 
 /** What a job shows of its ring. */

@@ -12,7 +12,7 @@ import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { FleetAnswer } from "../domain/lease/pending.ts";
 import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import type { LogChunk, LogQuery } from "./agent-contract.ts";
-import type { AmendOrder, Ordered } from "./job-orders.ts";
+import type { AmendOrder, MoveOrder, Ordered } from "./job-orders.ts";
 import type { PresentAgent, SilenceTerms } from "./fleet.ts";
 import type { PredecessorNews } from "./predecessors.ts";
 import type { Disbelieved, OrderOutcome, Proven } from "./word-proof.ts";
@@ -21,6 +21,7 @@ import type {
   Grant,
   JobState,
   JobView,
+  MoveAnswer,
   PreemptOrder,
   TaskOrder,
   TaskOrderAnswer,
@@ -84,6 +85,9 @@ export const suspendUpdate = defineUpdate<JobState | null, Proven<Ordered>>("sus
 
 /** Ends the run in the same way; the job asks again at once, with its age. */
 export const requeueUpdate = defineUpdate<JobState | null, Proven<Ordered>>("requeue");
+
+/** Has another fleet run the job, after the end of its run with a checkpoint; with its age. */
+export const moveUpdate = defineUpdate<MoveAnswer | null, Proven<MoveOrder>>("move");
 
 /** Changes settings of the job. */
 export const amendUpdate = defineUpdate<AmendAnswer | null, Proven<AmendOrder>>("amend");

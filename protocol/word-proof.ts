@@ -80,6 +80,7 @@ const ORDERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly
   ["suspend", BY_USERS],
   ["requeue", BY_USERS],
   ["amend", BY_USERS],
+  ["move", BY_USERS],
   ["cancel-tasks", BY_USERS],
   ["retry-tasks", BY_USERS],
   ["kill", BY_USERS],

@@ -5,7 +5,8 @@
  * writes below its own token: `$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/<name>`. Every entry there, file or folder, is a
  * complete checkpoint unless its name ends in `.tmp` or starts with a dot: write `<name>.tmp`, then rename it to `<name>`.
  * The newest is of the highest token that has one, and there the last by modification time, then by name: a stale run
- * that still writes below a lower token cannot become the newest.
+ * that still writes below a lower token cannot become the newest. Of a job that ran in several fleets, whose tokens have no order of
+ * their own, the runs are put in the order in which they were.
  * The tasks of a job array have such a folder each, `tasks/<task>` below that of the job.
  */
 
@@ -14,13 +15,19 @@ import { byCodeUnit } from "../../domain/values/ids.ts";
 import type { CheckpointMark } from "../../protocol/agent-contract.ts";
 import type { Files } from "../ports/files.ts";
 
-/** The newest complete checkpoint of the job that this host can see. */
-export function newestCheckpoint(files: Files, checkpointDir: string): CheckpointMark | undefined {
+/** The newest complete checkpoint of the job that this host can see. `runs`: tokens, oldest first, all of them newer than those that are not named. */
+export function newestCheckpoint(
+  files: Files,
+  checkpointDir: string,
+  runs: readonly number[] = [],
+): CheckpointMark | undefined {
+  const places = new Map(runs.map((token, place) => [token, place] as const));
+  const placeOf = (token: number): number => places.get(token) ?? -1;
   const tokens = files
     .list(checkpointDir)
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .sort((a, b) => b - a);
+    .sort((a, b) => placeOf(b) - placeOf(a) || b - a);
   for (const token of tokens) {
     const newest = completeIn(files, tokenDir(checkpointDir, token)).at(-1);
     if (newest !== undefined) return newest;

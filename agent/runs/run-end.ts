@@ -185,11 +185,12 @@ function reportOf(
 ): RunReport {
   const { files, leaseId } = run;
   const { files: disk } = run.system;
-  const { taskBatch } = known.order;
+  const { taskBatch, formerTokens, token } = known.order;
+  const runs = formerTokens && [...formerTokens, token];
   if (taskBatch === undefined) {
     return runReport({
       ...known,
-      checkpoint: newestCheckpoint(disk, checkpointDirOf(host, run)),
+      checkpoint: newestCheckpoint(disk, checkpointDirOf(host, run), runs),
       measured: readBandwidth(disk, files.dir),
       lastLines: (rank) => lastLines(disk, rankDir(files.dir, rank), LAST_LINES_BYTES),
     });

@@ -115,6 +115,7 @@ export async function commit(
 ): Promise<void> {
   const { files } = run;
   const { files: disk } = host.system;
+  const isBatch = order.taskBatch !== undefined;
   const checkpointDir = checkpointDirOf(host, run);
   const runAs = ports.runAsOf?.(order);
   const handed: string[] = [];
@@ -147,17 +148,14 @@ export async function commit(
     masterPort,
     checkpointDir,
     ...(host.gpus !== undefined && { gpus: host.gpus }),
-    checkpoint: order.taskBatch === undefined ? newestCheckpoint(disk, checkpointDir) : undefined,
+    checkpoint: isBatch ? undefined : newestCheckpoint(disk, checkpointDir, order.formerTokens),
   };
   const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
   const become = runAs && asUser(runAs, { tmp: join(leaseDir, "tmp"), folders: handed, ...given });
   const names = secretNames(order);
   const processes = inImage(host, order, {
     launchDir: files.dir,
-    checkpointDir:
-      order.taskBatch === undefined || order.run.checkpoint !== undefined
-        ? checkpointDir
-        : undefined,
+    checkpointDir: !isBatch || order.run.checkpoint !== undefined ? checkpointDir : undefined,
     cwd,
     ...(tunerPlugin !== undefined && { tunerPlugin }),
     processes:

@@ -47,7 +47,7 @@ export async function amendOne(
 }
 
 /** Throws BAD_INPUT where not even the idle fleet would start the job. */
-function refuseHopeless(
+export function refuseHopeless(
   ledger: Ledger,
   spec: JobSpec,
   { id, nowMs }: { readonly id: string; readonly nowMs: number },

@@ -44,4 +44,10 @@ export function pauseText({ pause }: JobView): string | undefined {
 }
 
 export const givenUpText = ({ givenUp }: AttemptView): string | undefined =>
-  givenUp && (givenUp.kind === "suspend" ? "suspended" : "requeued");
+  givenUp && GIVEN_UP[givenUp.kind];
+
+const GIVEN_UP: Readonly<Record<NonNullable<AttemptView["givenUp"]>["kind"], string>> = {
+  suspend: "suspended",
+  requeue: "requeued",
+  move: "moved",
+};

@@ -4,11 +4,18 @@ import type { JobView } from "../../client/index.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 
 /** `us, home eu (round 2 of eu, us)`. */
-export function fleetText({ fleet, cells }: JobView): string {
+export function fleetText({ fleet, cells, spec }: JobView): string {
   if (cells === undefined) return fleet;
   const { home, round, ring } = cells;
+  // Its file names no fleets, so it moves by order alone.
+  if (spec?.cells === undefined) return `${fleet}, home ${home}`;
   return `${fleet}, home ${home} (round ${String(round)} of ${ring.join(", ")})`;
 }
+
+/** `to us, by ada 3s ago: it leaves eu`; undefined where the job is on no way. */
+export const movingText = ({ moving, fleet }: JobView, nowMs: number): string | undefined =>
+  moving &&
+  `to ${moving.to}, by ${moving.by} ${durationText(nowMs - moving.atMs)} ago: it leaves ${fleet}`;
 
 const MAX_SHOWN = 3;
 

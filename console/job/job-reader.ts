@@ -22,6 +22,7 @@ import {
   pendingSignal,
   preemptSignal,
   releaseUpdate,
+  moveUpdate,
   requeueUpdate,
   suspendUpdate,
   type Grant,
@@ -172,6 +173,8 @@ function ordered(name: string, value: unknown): JobFact | undefined {
       return { kind: "said", as: "waiting", text: `released${author}` };
     case requeueUpdate.name:
       return { kind: "said", as: "order", text: `asked to queue again${author}` };
+    case moveUpdate.name:
+      return { kind: "said", as: "order", text: `asked to go to another fleet${author}` };
     case amendUpdate.name:
       return { kind: "said", as: "order", text: `its settings are changed${author}` };
     default:

@@ -4,6 +4,9 @@
 export const isServing = ([program, verb]: readonly string[]): boolean =>
   program === "orbweaver" && verb === "serve";
 
+/** The label of a replica, with the name of its service. */
+export const SERVICE_LABEL = "orbweaver/service";
+
 export const SERVING_ENV = Object.freeze({
   /** The model's path on the host. */
   model: "ORBWEAVER_MODEL",

@@ -29,7 +29,7 @@ export const isStopping = ({ leases }: JobArray): boolean =>
 
 export function giveUpLeases(
   array: JobArray,
-  { kind, order }: { readonly kind: GivenUp["kind"]; readonly order: unknown },
+  { kind, order }: { readonly kind: Exclude<GivenUp["kind"], "move">; readonly order: unknown },
   atMs: number,
 ): JobArray {
   const by = authorIn(order) ?? UNNAMED;

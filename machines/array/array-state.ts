@@ -170,7 +170,7 @@ export type ArrayEvent =
   /** Orders of people; what they say of themselves may be junk. */
   | { readonly kind: "hold"; readonly order?: unknown }
   | { readonly kind: "release" }
-  | { readonly kind: GivenUp["kind"]; readonly order: unknown }
+  | { readonly kind: Exclude<GivenUp["kind"], "move">; readonly order: unknown }
   | { readonly kind: "amend"; readonly order: unknown }
   /** An order that task-orders.ts does not refuse, and whose answer it gives beforehand. */
   | { readonly kind: "cancel-tasks"; readonly order: TaskOrder }

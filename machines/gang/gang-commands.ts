@@ -22,6 +22,8 @@ export interface GangInput {
   readonly attempt: number;
   /** How much of the time limit suspended runs have used. */
   readonly ranMs?: number;
+  /** As in the order. */
+  readonly formerTokens?: RunOrder["formerTokens"];
   /** Present for a job array: the tasks that this run of the lease is for. */
   readonly taskBatch?: TaskBatch;
   /** What was made for this run before its start. */
@@ -143,6 +145,7 @@ export function stopCommand(
 
 function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
   const { jobId, workflowRunId, spec, grant, attempt, taskBatch, launchExtras, ranMs } = input;
+  const { formerTokens } = input;
   const { lease } = grant;
   const { runId, seq, class: jobClass, tenant, grantedAtMs, requestedAtMs, resources } = lease;
   return {
@@ -173,6 +176,7 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     ...(spec.after !== undefined && { after: spec.after }),
     ...(spec.mayFollowFailure === true && { mayFollowFailure: true }),
     ...(spec.timeLimitMs !== undefined && ranMs !== undefined && { ranMs }),
+    ...(formerTokens !== undefined && { formerTokens }),
     ...(taskBatch !== undefined && { taskBatch }),
     ...(launchExtras !== undefined && { launchExtras }),
     ...(grant.ticket !== undefined && { ticket: grant.ticket }),

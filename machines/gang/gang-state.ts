@@ -46,7 +46,7 @@ export interface Gang {
 export type StopReason = "cancelled" | "deadline";
 
 /** The same, and the orders after which the job goes on later. */
-export type GangStopReason = StopReason | "suspended" | "requeued";
+export type GangStopReason = StopReason | "suspended" | "requeued" | "moved";
 
 export type GangEvent =
   | { readonly kind: "stop"; readonly reason: GangStopReason }

@@ -8,9 +8,10 @@
 import type { Step, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
-import { clusterOf, type HostId } from "../../domain/values/ids.ts";
+import { clusterOf, type HostId, type Token } from "../../domain/values/ids.ts";
 import type { AttemptView, Grant } from "../../protocol/job.ts";
 import type { GivenUp } from "../../protocol/job-orders.ts";
+import { MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
 import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { calledOff, type GangEnd } from "../gang/gang-end.ts";
@@ -26,24 +27,29 @@ import { attemptView } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
 import { stopReasonOf } from "./paused.ts";
+import { hasLocalCheckpoints } from "./moved.ts";
 import { polishLater } from "./polish.ts";
 import { accountAfter, replacementMs } from "./replacement.ts";
 import { enter, withoutPending } from "./waiting.ts";
 
 type JobStep = Step<Job, JobCommand>;
 
+/** Runs whose checkpoints are put in order. */
+const MOST_TOKENS = 32;
+
 export function granted(job: Job, grant: Grant, nowMs: number): JobStep {
   const { spec, attempts, requestedAtMs } = job;
   if (spec === undefined) return quiet(job);
-  const { launch, checkpoint } = spec.run;
+  const { launch } = spec.run;
   const attempt = attempts.length + 1;
   const { lease } = grant;
   const noted = notePreemption(
     {
       ...job,
-      // Checkpoints in the agents' own folders are nowhere else.
-      ...(checkpoint !== undefined &&
-        checkpoint.dir === undefined && { cells: settleCells(job.cells) }),
+      ...(hasLocalCheckpoints(job) && { cells: settleCells(job.cells) }),
+      ranUnder: [...job.ranUnder, { fleet: presentFleet(job.cells), token: lease.token }].slice(
+        -MOST_TOKENS,
+      ),
       attempts: [...attempts, attemptView(grant, { attempt, requestedAtMs, launch })],
       shown: "running" as const,
     },
@@ -109,6 +115,7 @@ export function ready(
   nowMs: number,
 ): JobStep {
   const { spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
+  const formerTokens = tokensElsewhere(job);
   if (spec === undefined) return quiet(job);
   if (isCalledOff(job)) return quiet(settle(job, calledOff(nowMs)));
   const input = {
@@ -119,6 +126,7 @@ export function ready(
     grant,
     attempt: attempts.length,
     ...(suspendedRunMs > 0 && { ranMs: suspendedRunMs }),
+    ...(formerTokens.length > 0 && { formerTokens }),
     ...(launchExtras !== undefined && { launchExtras }),
   };
   return ofGang(job, openGang(input, nowMs));
@@ -185,7 +193,8 @@ function settle(job: Job, end: GangEnd): Job {
   const ended = new Set(noted.attempts.at(-1)?.gpus.map(({ host }) => host));
   const doubtful = [...end.unconfirmedHosts, ...job.doubtful.filter((host) => !ended.has(host))];
   const over = enter({ ...noted, doubtful }, { kind: "settling", end });
-  const mayReturn = end.end !== "completed" && job.reason === undefined && !job.isHeld;
+  const isLeaving = job.isHeld || job.moving !== undefined;
+  const mayReturn = end.end !== "completed" && job.reason === undefined && !isLeaving;
   const entry = endEntry(over, job.seq);
   if (!mayReturn || entry.kind !== "end") return tell(over, entry, "settle");
   const keepMs = replacementMs(job, end);
@@ -225,7 +234,9 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
 }
 
 export const backingOff = (job: Job, untilMs: number, nowMs: number): Job =>
-  job.reason !== undefined || untilMs <= nowMs ? enter(job, { kind: "unasked" }) : job;
+  job.reason !== undefined || job.moving !== undefined || untilMs <= nowMs
+    ? enter(job, { kind: "unasked" })
+    : job;
 
 /** Shows on the run of this lease that it is to give up its GPUs. */
 export function notePreemption(job: Job, nowMs: number): Job {
@@ -246,13 +257,21 @@ export function loseHosts(job: Job, hosts: readonly HostId[]): Job {
   return { ...job, fenced: lost };
 }
 
-/** A suspended run's time counts against the time limit of the job; a requeued job begins anew. */
+/** The time of a suspended or moved run counts against the time limit of the job; a requeued job begins anew. */
 const ranMs = (
   { suspendedRunMs }: Job,
   { startedAtMs, endedAtMs }: GangEnd,
   kind: GivenUp["kind"],
 ): number =>
-  kind === "suspend" ? suspendedRunMs + Math.max(0, endedAtMs - (startedAtMs ?? endedAtMs)) : 0;
+  kind !== "requeue" ? suspendedRunMs + Math.max(0, endedAtMs - (startedAtMs ?? endedAtMs)) : 0;
+
+/** Tokens of the runs before the present one, where another fleet has granted one of them. */
+function tokensElsewhere({ rules, cells, ranUnder }: Job): readonly Token[] {
+  const former = ranUnder.slice(0, -1);
+  const here = presentFleet(cells);
+  const isElsewhere = rules >= MOVED_JOB_RULES && former.some(({ fleet }) => fleet !== here);
+  return isElsewhere ? former.map(({ token }) => token) : [];
+}
 
 const isCalledOff = ({ reason, preempt, fenced, givenUp }: Job): boolean =>
   reason !== undefined || preempt !== undefined || givenUp !== undefined || fenced.length > 0;

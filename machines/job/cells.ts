@@ -1,7 +1,7 @@
 /**
  * @file The ring of fleets that may run a job: which fleet it asks now, how long it waits there, when it may leave, and its last moves.
  *
- * The ring begins with the job's home. The job asks each fleet in turn, round after round. Its patience doubles with each further round, up
+ * The ring begins with the job's home, and grows by fleets to which somebody moves the job. The job asks each fleet in turn, round after round. Its patience doubles with each further round, up
  * to six hours, so that a job that no fleet can place costs its history less and less. In the first round the job leaves a fleet at once
  * when the fleet can never place it or does not exist; in later rounds each fleet has its whole time, or a hopeless job would never rest. The
  * fleet measures the patience, not the job.
@@ -11,6 +11,7 @@ import { HOPELESS_CODES, type PendingCode } from "../../domain/values/codes.ts";
 import type { CellRule } from "../../domain/job/job.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { CellMove, CellsView } from "../../protocol/job.ts";
+import type { Moving } from "../../protocol/job-orders.ts";
 import { ms, type Ms } from "../../domain/values/units.ts";
 
 export interface Cells {
@@ -72,16 +73,28 @@ export function moveToNext(
   const to = presentFleet({ ...cells, at });
   const move = { from: presentFleet(cells), to, atMs, code, reason };
   return {
-    cells: {
-      ...cells,
-      at,
-      round: cells.round + (at === 0 ? 1 : 0),
-      moved: cells.moved + 1,
-      moves: [...cells.moves, move].slice(-SHOWN_MOVES),
-    },
+    cells: { ...noted(cells, move), at, round: cells.round + (at === 0 ? 1 : 0) },
     move,
   };
 }
+
+/** By order: the ring grows by a fleet that is not in it, because what is over is given back at every fleet of it, and the job stays there. */
+export function moveTo(
+  cells: Cells,
+  { to, by }: Pick<Moving, "to" | "by">,
+  atMs: number,
+): { readonly cells: Cells; readonly move: CellMove } {
+  const ring = cells.ring.includes(to) ? cells.ring : [...cells.ring, to];
+  const reason = `${by} has moved it`;
+  const move = { from: presentFleet(cells), to, atMs, code: "Ordered", reason, by } as const;
+  return { cells: settleCells({ ...noted(cells, move), ring, at: ring.indexOf(to) }), move };
+}
+
+const noted = (cells: Cells, move: CellMove): Cells => ({
+  ...cells,
+  moved: cells.moved + 1,
+  moves: [...cells.moves, move].slice(-SHOWN_MOVES),
+});
 
 /** The same ring for a job that stays at its present fleet from now on. */
 export const settleCells = (cells: Cells): Cells => ({ ...cells, isSettled: true });

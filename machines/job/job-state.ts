@@ -13,7 +13,7 @@ import type { InferenceFacts } from "../../domain/model/inference-facts.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { FailureCode } from "../../domain/values/codes.ts";
-import type { HostId, JobId, LeaseId, RunId, TenantId } from "../../domain/values/ids.ts";
+import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "../../domain/values/ids.ts";
 import type { Admission, JobEntry, NotifyResult } from "../../protocol/control-contract.ts";
 import type {
   AttemptView,
@@ -24,7 +24,7 @@ import type {
   JobState,
   PreemptOrder,
 } from "../../protocol/job.ts";
-import type { GivenUp, Pause } from "../../protocol/job-orders.ts";
+import type { GivenUp, Moving, Pause } from "../../protocol/job-orders.ts";
 import type { PredecessorNews, PredecessorView } from "../../protocol/predecessors.ts";
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
@@ -80,7 +80,11 @@ export interface Job extends JobIdentity {
   readonly pause?: Pause;
   /** Somebody wants the present run to end, and the job to wait or to ask again. */
   readonly givenUp?: GivenUp;
-  /** For how long its suspended runs had run: its time limit counts on from there. */
+  /** It is to leave its fleet for another by order. */
+  readonly moving?: Moving;
+  /** The fleets that granted its runs, with the tokens: the last ones, oldest first. */
+  readonly ranUnder: readonly RanUnder[];
+  /** For how long its suspended and moved runs had run: its time limit counts on from there. */
   readonly suspendedRunMs: number;
   readonly amended: AmendedSoFar;
   /** Its present number has not been asked for yet: the settings of the request that a fleet has are old. */
@@ -129,6 +133,11 @@ export interface Job extends JobIdentity {
   readonly isStirred: boolean;
 }
 
+export interface RanUnder {
+  readonly fleet: string;
+  readonly token: Token;
+}
+
 export type PolishState =
   | { readonly kind: "due"; readonly atMs: number; readonly limitMs: number }
   | { readonly kind: "asked"; readonly id: number };
@@ -160,7 +169,7 @@ export type Stage =
   | { readonly kind: "asking" }
   | { readonly kind: "waiting" }
   | { readonly kind: "no-fleet"; readonly untilMs: number }
-  /** It is to be held, and its request is taken back at that time. */
+  /** It is to be held or moved, and its request is taken back at that time. */
   | { readonly kind: "holding"; readonly atMs: number }
   | { readonly kind: "withdrawing"; readonly next: Withdrawal }
   | { readonly kind: "held" }
@@ -250,6 +259,7 @@ export type JobEvent =
   | { readonly kind: "release" }
   | { readonly kind: "suspend"; readonly order: unknown }
   | { readonly kind: "requeue"; readonly order: unknown }
+  | { readonly kind: "move"; readonly order: unknown }
   | { readonly kind: "amend"; readonly order: unknown }
   | { readonly kind: "cancel" }
   | { readonly kind: "kill" }

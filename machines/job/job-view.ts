@@ -14,6 +14,7 @@ export function jobView(job: Job): JobView {
     jobId,
     fleet: presentFleet(cells),
     ...(ring !== undefined && { cells: ring }),
+    ...(job.moving !== undefined && { moving: job.moving }),
     ...(spec !== undefined && { spec }),
     state: shown,
     ...(pending !== undefined && { pending }),

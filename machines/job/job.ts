@@ -35,6 +35,7 @@ import { changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts"
 import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
+import { moved } from "./moved.ts";
 import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
 import { answerCall } from "./called-in.ts";
 import { isGrant, isHostLoss, isLobbyCall, isWaitNote, saysNothing } from "./signals.ts";
@@ -78,6 +79,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     followers: NO_FOLLOWERS,
     isHeld: false,
     isReleased: false,
+    ranUnder: [],
     suspendedRunMs: 0,
     amended: NOT_AMENDED,
     fenced: [],
@@ -169,6 +171,8 @@ function take(
       return quiet(suspended(job, event.order, nowMs));
     case "requeue":
       return quiet(requeued(job, event.order, nowMs));
+    case "move":
+      return quiet(moved(job, event.order, nowMs));
     case "amend":
       return amendJob(job, event.order, nowMs);
     case "cancel":
@@ -340,7 +344,7 @@ function pass(job: Job, nowMs: number): JobStep {
     case "holding":
       return quiet(holding(job, stage.atMs, nowMs));
     case "held":
-      return held(job);
+      return held(job, nowMs);
     case "leaving":
       return quiet(leaving(job));
     case "granted":

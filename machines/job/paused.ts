@@ -65,7 +65,13 @@ export function requeued(job: Job, order: unknown, atMs: number): Job {
   return { ...job, givenUp: job.givenUp ?? { kind: "requeue", by, atMs } };
 }
 
+const STOP_REASONS: Readonly<Record<GivenUp["kind"], GangStopReason>> = {
+  suspend: "suspended",
+  requeue: "requeued",
+  move: "moved",
+};
+
 export const stopReasonOf = (order: GivenUp | undefined): GangStopReason | undefined =>
-  order && (order.kind === "suspend" ? "suspended" : "requeued");
+  order && STOP_REASONS[order.kind];
 
 export const UNNAMED = "somebody";

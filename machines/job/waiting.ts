@@ -9,7 +9,7 @@ import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
 import type { NotifyResult } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
-import { moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
+import { moveTo, moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
 import { ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
 import { noFleet } from "./job-view.ts";
 import { exitOf, outsideUntilMs } from "./outside.ts";
@@ -29,21 +29,27 @@ export const enter = (job: Job, stage: Stage): Job => ({ ...job, stage });
 export const endWaiting = (job: Job): Job =>
   tell(enter(job, { kind: "ending" }), endEntry(job, job.seq), "end", exitOf(job));
 
-/** A reason to stop, or a grant, ends every kind of waiting. */
+/** A reason to stop, or a grant, ends every kind of waiting; a job that is to be moved gives the grant back. */
 function endedWaiting(job: Job): Job | undefined {
   if (job.reason !== undefined) return endWaiting(job);
-  return job.grant === undefined ? undefined : enter(job, { kind: "granted", grant: job.grant });
+  return job.grant === undefined || job.moving !== undefined
+    ? undefined
+    : enter(job, { kind: "granted", grant: job.grant });
 }
 
 export function unasked(job: Job, nowMs: number): JobStep {
   const ended = endedWaiting(job);
   if (ended !== undefined) return quiet(ended);
+  // Also without a request: what the fleet keeps for its return is free then.
+  if (job.moving !== undefined) return quiet(takeBack(job, nowMs));
   if (!job.isHeld)
     return quiet(tellRequest(enter(job, { kind: "asking" }), "request", { atMs: nowMs }));
   if (!job.hasRequest) return becomeHeld(job);
-  // An update is durable only once this workflow task is, and what the fleet is told because of it must not go before it.
-  return quiet(enter(job, { kind: "holding", atMs: nowMs + 1 }));
+  return quiet(takeBack(job, nowMs));
 }
+
+/** An update is durable only once this workflow task is, and what the fleet is told because of it must not go before it. */
+const takeBack = (job: Job, nowMs: number): Job => enter(job, { kind: "holding", atMs: nowMs + 1 });
 
 /** The fleet has the request, or does not exist. */
 export function asked(job: Job, result: NotifyResult, nowMs: number): Job {
@@ -68,7 +74,7 @@ export function repeated(job: Job, result: NotifyResult): Job {
 export function waiting(job: Job, nowMs: number): Job {
   const ended = endedWaiting(job);
   if (ended !== undefined) return ended;
-  if (job.isHeld) return enter(job, { kind: "unasked" });
+  if (job.isHeld || job.moving !== undefined) return enter(job, { kind: "unasked" });
   if (job.reask !== undefined) return job.reask.atMs <= nowMs ? askAgain(job) : job;
   // Without the hosts that refused there is nowhere to go, so those are asked again.
   if (hasNoHostLeft(job) || askAnewAtMs(job) <= nowMs)
@@ -91,6 +97,7 @@ const askAgain = (job: Job): Job =>
 export function withoutFleet(job: Job, untilMs: number, nowMs: number): Job {
   const ended = endedWaiting(job);
   if (ended !== undefined) return ended;
+  if (job.moving !== undefined) return enter(job, { kind: "unasked" });
   if (nowMs < untilMs && !job.isHeld) return job;
   const isMoving = !job.isHeld && patienceMs(job.cells) !== undefined;
   return isMoving ? withdrawTo(job, "leave") : enter(job, { kind: "unasked" });
@@ -98,7 +105,8 @@ export function withoutFleet(job: Job, untilMs: number, nowMs: number): Job {
 
 export function holding(job: Job, atMs: number, nowMs: number): Job {
   if (job.reason !== undefined) return endWaiting(job);
-  return nowMs < atMs ? job : withdrawTo(job, "hold");
+  if (nowMs < atMs) return job;
+  return withdrawTo(job, job.moving === undefined ? "hold" : "leave");
 }
 
 /** The fleet has heard that the request is over. */
@@ -126,9 +134,15 @@ export const leaving = (job: Job): Job => (job.reason === undefined ? job : endW
 
 /** The marks come beside the three changes of a job's search attributes: without them a fleet that loses its ledger would not find it. */
 export function forgotten(job: Job, nowMs: number): JobStep {
-  const { cells, move } = moveToNext(job.cells, job.pending, nowMs);
+  const { moving, ...rest } = withoutPending(job);
+  const { cells, move } =
+    moving === undefined
+      ? moveToNext(job.cells, job.pending, nowMs)
+      : moveTo(job.cells, moving, nowMs);
   const { from, to, code } = move;
-  const moved = { ...withoutPending(job), cells, avoidHosts: [] };
+  // What was reserved for it, and how long no fleet answered, was of the former fleet.
+  const anew = moving !== undefined && { isShrunk: false, noFleetPauses: 0 };
+  const moved = { ...rest, cells, avoidHosts: [], ...anew };
   return {
     state: enter(moved, { kind: "unasked" }),
     commands: [
@@ -138,8 +152,9 @@ export function forgotten(job: Job, nowMs: number): JobStep {
   };
 }
 
-export function held(job: Job): JobStep {
+export function held(job: Job, nowMs: number): JobStep {
   if (job.reason !== undefined) return quiet(endWaiting(job));
+  if (job.moving !== undefined) return quiet(takeBack(job, nowMs));
   if (job.isHeld) return quiet(job);
   const { pause, ...rest } = job;
   const asking = enter({ ...rest, shown: "pending" }, { kind: "unasked" });

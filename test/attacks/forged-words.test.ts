@@ -222,6 +222,7 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
     ["suspend", { by: "root" }],
     ["requeue", { by: "root" }],
     ["amend", { by: "root", basis: 0, changes: { priority: 1_000 } }],
+    ["move", { by: "root", fleet: "elsewhere" }],
   ];
   for (const [name, order] of orders) {
     expect(await run.executeUpdate(name, { args: [order] })).toBeNull();
@@ -230,7 +231,7 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
     ).toBeNull();
   }
   await run.signal(killSignal);
-  await expect.poll(async () => (await job.view()).junkSignals).toBe(7);
+  await expect.poll(async () => (await job.view()).junkSignals).toBe(9);
   const { state, spec, attempts } = await job.view();
   expect([state, spec?.priority, attempts.length]).toEqual(["running", 0, 1]);
   const { stdout } = await world.cli(["audit", "--job", victim.jobId, "--json"]);
@@ -238,8 +239,8 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
     readonly words: readonly { readonly sender: string; readonly times: number }[];
   };
   expect(words.map(({ sender, times }) => [sender, times])).toEqual([
-    ["forger", 4],
-    ["mallory", 3],
+    ["forger", 5],
+    ["mallory", 4],
   ]);
 
   expect(await job.amend({ priority: 3 })).toMatchObject({ changes: [{ setting: "priority" }] });

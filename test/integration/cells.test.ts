@@ -6,7 +6,7 @@
 import { Client } from "@temporalio/client";
 import { DefaultLogger, NativeConnection, Runtime } from "@temporalio/worker";
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
@@ -157,6 +157,73 @@ clusters:
     });
     await world.orbweaver.job(blocker.jobId).cancel();
     await world.until("all is over", ({ leases, requests }) => leases.size + requests.size === 0);
+  });
+
+  it("move a waiting and a running job by order, which goes on from its checkpoint, and lose nothing while a worker is away", async () => {
+    const steps = path.join(folder, "steps");
+    const last = '$(basename "${ORBWEAVER_CHECKPOINT:-0}")';
+    const script = `n=${last}; echo "$ORBWEAVER_HOST $n" >> ${witness("runner")}
+      [ -e ${folder}/finish ] && exit 0
+      trap 'd="$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN"; touch "$d/$((n + 1)).tmp"; mv "$d/$((n + 1)).tmp" "$d/$((n + 1))"' USR1
+      while :; do sleep 0.05; done`;
+    const runner = await world.orbweaver.submit(
+      file("runner", {
+        run: {
+          command: ["sh", "-c", script],
+          launch: "per-host",
+          grace: "1s",
+          checkpoint: { signal: "USR1", dir: steps, grace: "20s" },
+        },
+      }),
+    );
+    await expect.poll(() => startsOf("runner"), { timeout: 60_000 }).toEqual(["near/n1 0"]);
+    const waiter = await world.orbweaver.submit(file("waiter"));
+    await world.until("one waits", ({ requests }) => requests.size === 1);
+    const { submittedAtMs } = await world.orbweaver.job(waiter.jobId).view();
+    const moved = await world.cli(["move", waiter.jobId, "--fleet", OTHER, "--json"]);
+    expect(JSON.parse(moved.stdout)).toMatchObject({
+      jobs: [{ jobId: waiter.jobId, moved: { from: world.fleet, to: OTHER, state: "pending" } }],
+    });
+    await world.temporal.workflow.getHandle(waiter.jobId).result();
+    expect(await startsOf("waiter")).toEqual(["far/f1"]);
+    const view = await world.orbweaver.job(waiter.jobId).view();
+    expect([view.fleet, view.submittedAtMs]).toEqual([OTHER, submittedAtMs]);
+
+    // The fleet that is left cannot let go while its worker is away: the job waits for it, and is in neither or in both at no time.
+    await world.kill("fleet");
+    await world.orbweaver.job(runner.jobId).move(OTHER);
+    await expect
+      .poll(async () => (await world.orbweaver.job(runner.jobId).view()).attempts.at(-1)?.end, {
+        timeout: 60_000,
+      })
+      .toBe("stopped");
+    expect(await startsOf("runner")).toHaveLength(1);
+    await world.start("fleet", ["worker", "--role", "fleet"]);
+    await expect
+      .poll(() => startsOf("runner"), { timeout: 60_000 })
+      .toEqual(["near/n1 0", "far/f1 1"]);
+    await world.orbweaver.job(runner.jobId).move(world.fleet);
+    await expect
+      .poll(() => startsOf("runner"), { timeout: 60_000 })
+      .toEqual(["near/n1 0", "far/f1 1", "near/n1 2"]);
+    await writeFile(path.join(folder, "finish"), "");
+    await world.orbweaver.job(runner.jobId).requeue();
+    await world.temporal.workflow.getHandle(runner.jobId).result();
+    expect((await startsOf("runner")).at(-1)).toBe("near/n1 3");
+    const status = await world.cli(["status", runner.jobId]);
+    expect(status.stdout).toMatch(/moved +\S+ → \S+ .* ago: Ordered, .* has moved it/);
+  });
+
+  it("refuse what cannot be moved, each with one clear error", async () => {
+    const { jobId } = await world.orbweaver.submit(file("large", { gang: { gpus: 64 } }));
+    const tasks = await world.orbweaver.submit(file("tasks", { hold: true, array: { count: 2 } }));
+    const refusal = async (job: string, fleet: string): Promise<string> =>
+      (await world.cli(["move", job, "--fleet", fleet])).stderr;
+    expect(await refusal(jobId, OTHER)).toMatch(/BAD_INPUT: job \S+ could never start then/);
+    expect(await refusal(jobId, "nowhere")).toContain("nowhere");
+    expect(await refusal(tasks.jobId, OTHER)).toContain("is an array, which stays in its fleet");
+    expect((await world.cli(["move", jobId])).stderr).toContain("Write --fleet NAME");
+    for (const id of [jobId, tasks.jobId]) await world.orbweaver.job(id).cancel();
   });
 
   it("run each job once, although the link of the jobs' worker drops in the middle of offers", async () => {

@@ -20,11 +20,8 @@ import { replicaTerms, type ReplicaTerms } from "../../planning/serving/replica-
 import { servingSite } from "../../planning/serving/serving-site.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { SERVICE_DEFAULTS } from "../serving/service-options.ts";
-import { SERVING_ENV } from "../../domain/job/serving-env.ts";
+import { SERVICE_LABEL, SERVING_ENV } from "../../domain/job/serving-env.ts";
 import type { ReplicaJobs, ReplicaLook } from "./replica-keeper.ts";
-
-/** Each replica has it, with the service's name. */
-export const SERVICE_LABEL = "orbweaver/service";
 
 export interface ReplicaSource {
   readonly client: FleetClient;

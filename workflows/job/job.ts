@@ -6,7 +6,6 @@
  */
 
 import {
-  ApplicationFailure,
   CancellationScope,
   patched,
   proxyActivities,
@@ -19,9 +18,7 @@ import {
 import type { ArrayEntry } from "../../machines/array/array-state.ts";
 import { runId as toRunId, type JobId } from "../../domain/values/ids.ts";
 import { presentFleet } from "../../machines/job/cells.ts";
-import { amendAnswer, readJobAmendment } from "../../machines/job/amended.ts";
 import { jobMachine, openJob } from "../../machines/job/job.ts";
-import { holdProblem, requeueProblem, suspendProblem } from "../../machines/job/paused.ts";
 import type {
   Job,
   JobCommand,
@@ -40,7 +37,6 @@ import {
 } from "../../protocol/control-contract.ts";
 import {
   AMENDED_MEMO,
-  amendUpdate,
   assertSignal,
   callInSignal,
   CELL_MEMO,
@@ -49,28 +45,23 @@ import {
   fleetWorkflowId,
   grantSignal,
   grantsSignal,
-  holdUpdate,
   jobViewQuery,
   killSignal,
   pendingSignal,
   predecessorSignal,
   preemptSignal,
-  releaseUpdate,
-  requeueUpdate,
-  suspendUpdate,
   type JobOptions,
   type JobResult,
-  type JobState,
   WAITS_MEMO,
 } from "../../protocol/messages.ts";
 import { runJobArray, type EndedArray } from "../array/job-array.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
-import { answerAboutOrders, onOrder } from "../runtime/orders.ts";
 import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 import { askForProof, believeAll, believeRoles, keepWords } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
+import { acceptOrders } from "./job-orders.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
 import { mark, STATE } from "./search-attributes.ts";
 
@@ -164,77 +155,6 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onUnknownSignal(() => feed({ kind: "junk" }));
   acceptWords();
   acceptOrders({ state, feed });
-}
-
-function acceptOrders({ state, feed }: Pick<Drive<Job, JobEvent>, "state" | "feed">): void {
-  const junk = (): void => feed({ kind: "junk" });
-  const unless = (problemOf: (job: Job) => string | undefined) => (): void => {
-    const problem = problemOf(state());
-    if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "NOT_ALLOWED");
-  };
-  onOrder(
-    holdUpdate,
-    {
-      check: unless(holdProblem),
-      carryOut: (order): JobState => {
-        feed({ kind: "hold", order });
-        return "held";
-      },
-    },
-    junk,
-  );
-  onOrder(
-    suspendUpdate,
-    {
-      check: unless(suspendProblem),
-      carryOut: (order): JobState => {
-        feed({ kind: "suspend", order });
-        return state().givenUp === undefined ? "held" : "stopping";
-      },
-    },
-    junk,
-  );
-  onOrder(
-    requeueUpdate,
-    {
-      check: unless(requeueProblem),
-      carryOut: (order): JobState => {
-        feed({ kind: "requeue", order });
-        return "stopping";
-      },
-    },
-    junk,
-  );
-  const amendment = (order: unknown) => {
-    const read = readJobAmendment(state(), order, Date.now());
-    if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
-    return read;
-  };
-  onOrder(
-    amendUpdate,
-    {
-      check: (order) => void amendment(order),
-      carryOut: (order) => {
-        const answer = amendAnswer(state(), amendment(order));
-        feed({ kind: "amend", order });
-        return answer;
-      },
-    },
-    junk,
-  );
-  onOrder(
-    releaseUpdate,
-    {
-      check: () => undefined,
-      carryOut: (): JobState => {
-        const { shown } = state();
-        feed({ kind: "release" });
-        return shown === "held" ? "pending" : shown;
-      },
-    },
-    junk,
-  );
-  answerAboutOrders();
 }
 
 /** Commands are carried out to their end, even once the workflow is cancelled. */

@@ -15,7 +15,7 @@ import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
 import { isSuitable } from "../../../scheduling/ledger/rules/grant-check.ts";
 import { amendmentsText, pauseText } from "../../text/amendments.ts";
-import { fleetText, movesText } from "../../text/cell-moves.ts";
+import { fleetText, movesText, movingText } from "../../text/cell-moves.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
@@ -141,11 +141,13 @@ const clientThere = ({ client, direct, fleet }: FleetSession, view: JobView): Fl
 function withHistory(text: string, view: JobView, nowMs: number): string {
   const moves = movesText(view, nowMs);
   const changed = amendmentsText(view);
-  if (moves === undefined && changed === undefined) return text;
+  const moving = movingText(view, nowMs);
+  if ((moves ?? changed ?? moving) === undefined) return text;
   return `${text}\n${factsText([
     ["changed", changed],
     ["fleet", moves === undefined ? undefined : fleetText(view)],
     ["moved", moves],
+    ["moves", moving],
   ]).replace(/^/gm, "  ")}`;
 }
 

@@ -20,7 +20,7 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
 import { predecessorsText } from "../../text/predecessors.ts";
 import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts";
-import { fleetText, movesText } from "../../text/cell-moves.ts";
+import { fleetText, movesText, movingText } from "../../text/cell-moves.ts";
 import { inferencePlanText } from "../../text/inference-plan.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
 import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
@@ -111,6 +111,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["state", stateText(context, view, ending)],
     ["fleet", fleetText(view)],
     ["moved", movesText(view, nowMs)],
+    ["moves", movingText(view, nowMs)],
     ...(view.spec === undefined ? [] : specFacts(view.spec)),
     [
       "submitted",

@@ -29,6 +29,7 @@ const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["suspend", false],
   ["resume", false],
   ["requeue", false],
+  ["move", false],
   ["hold", false],
   ["release", false],
 ]);

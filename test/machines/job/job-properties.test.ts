@@ -44,6 +44,10 @@ const HAPPENINGS = [
   "time",
   "time",
   "cancel",
+  "suspend",
+  "move",
+  "move",
+  "move back",
 ] as const;
 type Happening = (typeof HAPPENINGS)[number];
 
@@ -78,6 +82,14 @@ function happen(world: World, what: Happening): void {
     case "assert":
     case "cancel":
       return played.feed({ kind: what });
+    case "suspend":
+      return played.feed({ kind: what, order: { by: "ada" } });
+    case "move":
+    case "move back":
+      return played.feed({
+        kind: "move",
+        order: { by: "ada", fleet: what === "move" ? "ap" : "eu" },
+      });
     case "patience over":
       return played.feed(noteOf(seq, "PatienceOver"));
     case "no host left":
@@ -144,7 +156,16 @@ const newFleet = (...requests: readonly number[]): Fleet => ({
   leases: new Set(),
 });
 
-function answer({ played, alive, revoked }: World, what: Happening): void {
+/** As the activity asks its ledger until it does. */
+function holdsNothing(
+  { fleetWorkflowId }: { readonly fleetWorkflowId: string },
+  fleets: World["fleets"],
+): boolean {
+  const of = fleets.get(fleetWorkflowId.slice("orbweaver-fleet-".length));
+  return of === undefined || of.requests.size + of.leases.size === 0;
+}
+
+function answer({ played, alive, revoked, fleets }: World, what: Happening): void {
   const [run] = played.open("run");
   const [stop] = played.open("stop");
   const [find] = played.open("find-host");
@@ -172,19 +193,26 @@ function answer({ played, alive, revoked }: World, what: Happening): void {
     played.answer(stop, { kind: "stopped", id, host, outcome: { kind: "failed" } });
   } else if (what === "found" && find !== undefined)
     played.answer(find, { kind: "found", id: find.id, host: find.host, agent: null });
-  else if (what === "forgotten" && forget !== undefined)
+  else if (what === "forgotten" && forget !== undefined && holdsNothing(forget, fleets))
     played.answer(forget, { kind: "forgotten", id: forget.id });
   else if ((what === "lease there" || what === "lease gone") && lease !== undefined)
     played.answer(lease, { kind: "lease", id: lease.id, isThere: what === "lease there" });
 }
 
-function check({ played, alive }: World, from: number): void {
+/** Fleets that could grant it something, or have. */
+const holders = (fleets: World["fleets"]): readonly string[] =>
+  [...fleets].flatMap(([name, { requests, leases }]) =>
+    requests.size + leases.size > 0 ? [name] : [],
+  );
+
+function check({ played, alive, fleets }: World, from: number): void {
   const { commands } = played;
   const ids = commands.flatMap((command) =>
     "id" in command && command.kind !== "cancel-extras" ? [command.id] : [],
   );
   expect(new Set(ids).size).toBe(ids.length);
   expect(played.open("tell").length).toBeLessThanOrEqual(1);
+  expect(holders(fleets).length).toBeLessThanOrEqual(1);
   for (const command of commands.slice(from)) {
     if (command.kind === "tell" && command.entry.kind === "end") {
       const { unconfirmedHosts, seq } = command.entry;
@@ -234,8 +262,7 @@ test.each([
         check(world, before);
       }
       settle(world);
-      const { cells } = played.job();
-      expect([...(fleets.get(cells.ring[cells.at] ?? "")?.leases ?? [])]).toEqual([]);
+      expect([...fleets.values()].flatMap(({ leases }) => [...leases])).toEqual([]);
     }),
     { numRuns: caseCount(300) },
   );
