@@ -5,14 +5,14 @@
  */
 
 import type { DeliveryReport } from "../../protocol/control-contract.ts";
-import { isClocked } from "../../scheduling/ledger/ledger.ts";
+import { isClocked, QUIET_REPORT_RULES } from "../../scheduling/ledger/ledger.ts";
 import { COST, spend } from "./continue.ts";
 import { putBack } from "./held.ts";
 import { parcelsOf } from "./lobby-news.ts";
 import { nextNoticeAtMs } from "./notices.ts";
 import { nextExpiryNoticeAtMs } from "./patience.ts";
 import { hasUnsent, isEmpty, packPost } from "./post.ts";
-import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
+import { fold, issue, update, type FleetState, type FleetStep, type Parcel } from "./state.ts";
 
 /** Open deliveries; more grants wait for the next. */
 const MAX_DELIVERIES = 4;
@@ -106,6 +106,25 @@ export function receiveReport(
   return update(folded, {
     held: putBack(folded.state.held, unheard),
     deliveries: { ...deliveries, underway, redeliverAtMs },
-    isTurnDue: true,
+    isTurnDue: step.state.isTurnDue || !isQuiet(folded.state, parcel, answer.report),
   });
+}
+
+/**
+ * Whether the report leaves nothing to do: the delivery has brought every grant to its job, and nothing has waited for its place. A turn would only
+ * set the fleet's clock again, for the same time.
+ */
+function isQuiet(
+  { ledger, deliveries, cycle }: FleetState,
+  { grants, evictions, lobbies, held }: Parcel,
+  { accepted, gone }: DeliveryReport,
+): boolean {
+  return (
+    ledger.applyVersion >= QUIET_REPORT_RULES &&
+    deliveries.underway.size < MAX_DELIVERIES &&
+    !cycle.needsDecision &&
+    grants.length > 0 &&
+    accepted.length === grants.length &&
+    gone.length + evictions.length + lobbies.length + held.length === 0
+  );
 }

@@ -96,7 +96,8 @@ export interface DeliveriesState {
   readonly reported: ReadonlySet<string>;
 }
 
-interface Parcel {
+/** What one delivery carries. */
+export interface Parcel {
   readonly grants: readonly LeaseId[];
   readonly evictions: readonly LeaseId[];
   readonly lobbies: readonly LobbyParcel[];

@@ -112,6 +112,8 @@ export const UNHEARD_GRANT_RULES = 7;
 export const LATE_COPIES_RULES = 7;
 /** The ledger keeps the epoch of an agent that fell silent before it had reported: a late copy of its registration does not end that. */
 export const SILENT_SUCCESSORS_RULES = 7;
+/** The report of a delivery that has brought every grant to its job makes no turn of the fleet (docs/decisions/0147). */
+export const QUIET_REPORT_RULES = 7;
 
 export interface Ledger {
   readonly applyVersion: number;

@@ -6,10 +6,11 @@ import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import type { Tick } from "../../../machines/machine.ts";
+import type { DeliveryReport } from "../../../protocol/control-contract.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
 import { emptyLedger } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { NEWEST_RULES, OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { NEWEST_RULES, OLDEST_RULES, QUIET_REPORT_RULES } from "../../../scheduling/ledger/ledger.ts";
 import { play, type Played } from "../harness.ts";
 import {
   ask,
@@ -162,6 +163,30 @@ describe("deliveries", () => {
     const { id } = fleet.take("deliver");
     feed(fleet, { kind: "delivered", id, report: { accepted: [], gone: [LEASE] } });
     expect(fleet.state().ledger.leases.size).toBe(0);
+  });
+
+  it("make no turn by the report that every grant has arrived; by older rules, and where one has not, they do", () => {
+    const isTurnDue = (rules: number, report: DeliveryReport): boolean => {
+      const ledger = packLedger({ ...readyLedger(SHAPE), applyVersion: rules });
+      const fleet = started({ ledger });
+      decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
+      fleet.feed({ kind: "delivered", id: fleet.take("deliver").id, report });
+      return fleetMachine.dueAtMs(fleet.state()) <= 0;
+    };
+    const arrived = { accepted: [LEASE], gone: [] };
+    expect(isTurnDue(QUIET_REPORT_RULES, arrived)).toBe(false);
+    expect(isTurnDue(QUIET_REPORT_RULES - 1, arrived)).toBe(true);
+    expect(isTurnDue(QUIET_REPORT_RULES, { accepted: [], gone: [LEASE] })).toBe(true);
+    expect(isTurnDue(QUIET_REPORT_RULES, { accepted: [], gone: [] })).toBe(true);
+  });
+
+  it("have their cycle made up for by a report that is quiet otherwise", () => {
+    const fleet = started();
+    decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
+    const { id } = fleet.take("deliver");
+    fleet.feed({ kind: "inbox", batch: [ask({ job: "b" })] });
+    feed(fleet, { kind: "delivered", id, report: { accepted: [LEASE], gone: [] } });
+    expect(kinds(fleet)).toEqual(["decide"]);
   });
 
   it("are four at a time; later grants leave with the first free place", () => {
