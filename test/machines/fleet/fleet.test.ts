@@ -10,7 +10,11 @@ import type { DeliveryReport } from "../../../protocol/control-contract.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
 import { emptyLedger } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { NEWEST_RULES, OLDEST_RULES, QUIET_REPORT_RULES } from "../../../scheduling/ledger/ledger.ts";
+import {
+  NEWEST_RULES,
+  OLDEST_RULES,
+  QUIET_REPORT_RULES,
+} from "../../../scheduling/ledger/ledger.ts";
 import { play, type Played } from "../harness.ts";
 import {
   ask,
