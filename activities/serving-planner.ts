@@ -12,6 +12,7 @@
 import { createHash } from "node:crypto";
 import type { InferenceHost, PeerWay } from "../domain/model/inference-host.ts";
 import { checkOperatorGraph } from "../domain/model/operator-graph.ts";
+import type { ServedDevices } from "../domain/job/serving-env.ts";
 import { problemText } from "../domain/values/problem.ts";
 import type { ServingPlan } from "../domain/model/serving-plan.ts";
 import { readOnnxModel, type OnnxModel } from "../models/onnx/onnx-model.ts";
@@ -36,6 +37,8 @@ export interface ServingOptions {
   readonly lanes?: LaneCosts;
   /** The lease's GPUs; the model is planned over them from cold as well. */
   readonly gpuHost?: InferenceHost;
+  /** `cuda`: `gpuHost` runs the parts, so its plan is served. */
+  readonly devices?: ServedDevices;
 }
 
 export interface LaneCosts extends Omit<RunCosts, "operationMs"> {
@@ -94,14 +97,18 @@ export async function planServing(
   if (measured.kind === "refused") {
     return { kind: "refused", message: `${name} cannot be planned: ${measured.message}` };
   }
-  const plan = await planOver(read.model, measured, { gpus, options });
+  const { gpuHost, devices } = options;
+  const onGpus = gpuHost && gpuPlan(measured.graph, gpuHost);
+  const plan =
+    devices === "cuda"
+      ? planByCuda(read.model, measured, onGpus)
+      : await planOver(read.model, measured, { gpus, options });
   if (typeof plan === "string") return { kind: "refused", message: `${name}: ${plan}` };
-  const { gpuHost } = options;
   return {
     kind: "planned",
     measured,
     plan: { model: identityOf({ name, bytes }), gpus, ...plan },
-    ...(gpuHost !== undefined && { onGpus: gpuPlan(measured.graph, gpuHost) }),
+    ...(onGpus !== undefined && { onGpus }),
   };
 }
 
@@ -110,7 +117,30 @@ export const identityOf = ({ name, bytes }: ModelFile): ServingPlan["model"] => 
   sha256: createHash("sha256").update(bytes).digest("hex"),
 });
 
-type Planned = Pick<ServingPlan, "parts" | "expectedMs" | "wholeMs">;
+type Planned = Pick<ServingPlan, "devices" | "parts" | "expectedMs" | "wholeMs">;
+
+/** The whole model on the first GPU: what is served by CUDA where there is no plan over the GPUs. */
+export const wholeByCuda = ({ operators }: OnnxModel): Planned => ({
+  devices: "cuda",
+  parts: [{ gpu: 0, operators: [...operators.keys()] }],
+});
+
+function planByCuda(
+  model: OnnxModel,
+  { operators }: OnnxOperatorGraph,
+  onGpus: GpuPlan | undefined,
+): Planned {
+  if (onGpus?.kind !== "planned") return wholeByCuda(model);
+  const { parts, expectedMs } = onGpus.parts;
+  return {
+    devices: "cuda",
+    parts: parts.map(({ gpu, operations }) => ({
+      gpu,
+      operators: operations.flatMap((one) => operators[one] ?? []).sort((a, b) => a - b),
+    })),
+    expectedMs,
+  };
+}
 
 async function planOver(
   model: OnnxModel,

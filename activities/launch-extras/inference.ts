@@ -19,6 +19,7 @@ import type { HostTopology } from "../../domain/values/topology.ts";
 import type { GpuPlan } from "../serving-gpu-plan.ts";
 import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
 import { planInThread } from "../serving-planner-port.ts";
+import { servedDevices } from "./served-devices.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 const PLAN_FILE = "serving-plan.json";
@@ -48,12 +49,14 @@ export const inferenceProviderOver = (ports: InferencePorts): LaunchExtrasProvid
       },
     );
     const count = gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
+    const devices = servedDevices({ gpus }, shape);
     const answer = await planInThread(
       {
         file,
         gpus: count,
         options: {
           budgetMs: TIMING_MS,
+          ...(devices !== undefined && { devices }),
           ...(lease?.kind === "host" && { gpuHost: lease.host }),
         },
       },

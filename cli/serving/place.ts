@@ -9,7 +9,7 @@
 import { randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
 import { GPU_INDICES_VARIABLE } from "../../domain/job/job-env.ts";
-import { SERVING_ENV } from "../../domain/job/serving-env.ts";
+import { SERVED_DEVICES, SERVING_ENV, type ServedDevices } from "../../domain/job/serving-env.ts";
 import type { BearerRule } from "../../access/bearer.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { SERVICE_DEFAULTS, type ServiceOptions } from "../../workers/serving/service-options.ts";
@@ -18,6 +18,7 @@ import { readToken } from "../command/token-file.ts";
 
 export interface ServingPlace {
   readonly gpus: number;
+  readonly devices: ServedDevices;
   readonly listen: BearerRule & { readonly host: string; readonly port: number };
   /** Said when the service starts. */
   readonly tokenNote?: string;
@@ -30,6 +31,7 @@ export interface ServingPlace {
 
 export interface PlaceValues {
   readonly gpus?: number;
+  readonly devices?: ServedDevices;
   readonly host?: string;
   readonly port?: number;
   readonly tokenFile?: string;
@@ -45,9 +47,16 @@ const GPU_IDS = /^\d{1,3}(,\d{1,3})*$/;
 const TOKEN_BYTES = 24;
 const LOOPBACK = /^(127\.|localhost$|::1$)/;
 
+interface ServingMachine {
+  readonly env: Environment;
+  readonly cwd: string;
+  /** Whether the machine shows GPUs; looked at where nobody says what runs the parts. */
+  readonly hasGpus: () => boolean;
+}
+
 export function servingPlace(
   values: PlaceValues,
-  { env, cwd }: { readonly env: Environment; readonly cwd: string },
+  { env, cwd, hasGpus }: ServingMachine,
 ): ServingPlace {
   const fromJob = (name: string, least: number): number | undefined => {
     const text = env[name];
@@ -61,6 +70,7 @@ export function servingPlace(
   const visible = env[GPU_INDICES_VARIABLE] ?? "";
   return {
     gpus: values.gpus ?? fromJob(SERVING_ENV.gpus, 1) ?? 1,
+    devices: values.devices ?? devicesOf(env[SERVING_ENV.devices], hasGpus),
     ...(note !== undefined && { tokenNote: note }),
     listen: {
       host,
@@ -83,6 +93,11 @@ export function servingPlace(
       renameSync(`${file}.new`, file);
     },
   };
+}
+
+function devicesOf(said: string | undefined, hasGpus: () => boolean): ServedDevices {
+  const known = SERVED_DEVICES.find((each) => each === said);
+  return known ?? (hasGpus() ? "cuda" : "cpu");
 }
 
 function ruleOf(

@@ -172,7 +172,7 @@ function hostsOf(
   { item, names, facts }: DraftHost,
   details: Fleet["details"],
 ): HostShape[] {
-  const { type, gpus, rack, cpus, hostMemory } = item;
+  const { type, gpus, rack, cpus, hostMemory, devices } = item;
   const { memoryGiB, watts } = facts;
   if (type === undefined || gpus === undefined || memoryGiB === undefined || watts === undefined)
     return [];
@@ -188,6 +188,7 @@ function hostsOf(
       ...(cpus !== undefined && { cpus }),
       ...(hostMemory !== undefined && { hostMemoryGiB: hostMemory }),
       ...(rack !== undefined && { rack }),
+      ...(devices !== undefined && { devices }),
       ...(topology !== undefined && domainsOf(topology)),
     };
   });

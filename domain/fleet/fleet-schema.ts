@@ -85,6 +85,10 @@ export const hostSchema = z
       examples: ["960 GiB"],
     }).optional(),
     rack: plainName("a rack", { description: "Rack of the host.", examples: ["r12"] }).optional(),
+    devices: choice(["cpu"], {
+      description:
+        "Its GPUs stand for processors: ONNX models that Orbweaver serves run there. Default: they run on GPUs, by onnxruntime's CUDA provider.",
+    }).optional(),
     topology: filePath(
       "File with the output of `nvidia-smi topo -m` on the host, or NCCL's topology XML, relative to this file.",
       "topology/h100.txt",

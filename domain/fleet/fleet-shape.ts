@@ -119,6 +119,8 @@ function hostProblem(host: unknown, cluster: string): string | undefined {
   for (const key of ["cpus", "hostMemoryGiB"]) {
     if (host[key] !== undefined && !isAmount(host[key])) return `${key} of host ${id} is no amount`;
   }
+  if (host["devices"] !== undefined && host["devices"] !== "cpu")
+    return `the devices of host ${id} are not known`;
   for (const key of ["nvlinkDomains", "numaNodes"]) {
     const masks = host[key];
     if (masks !== undefined && !(Array.isArray(masks) && masks.every(isCount)))

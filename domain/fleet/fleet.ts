@@ -147,6 +147,8 @@ export interface HostShape {
   readonly cpus?: number;
   readonly hostMemoryGiB?: GiB;
   readonly rack?: string;
+  /** Its GPUs stand for processors: models that Orbweaver serves run on these. */
+  readonly devices?: "cpu";
   /** GPU masks of its NVLink domains and of its NUMA nodes, ascending by lowest GPU, where known. */
   readonly nvlinkDomains?: readonly number[];
   readonly numaNodes?: readonly number[];

@@ -7,6 +7,10 @@ export const isServing = ([program, verb]: readonly string[]): boolean =>
 /** The label of a replica, with the name of its service. */
 export const SERVICE_LABEL = "orbweaver/service";
 
+/** What runs a served model: threads on the host's processor, or its GPUs by onnxruntime's CUDA provider. */
+export const SERVED_DEVICES = ["cpu", "cuda"] as const;
+export type ServedDevices = (typeof SERVED_DEVICES)[number];
+
 export const SERVING_ENV = Object.freeze({
   /** The model's path on the host. */
   model: "ORBWEAVER_MODEL",
@@ -14,6 +18,8 @@ export const SERVING_ENV = Object.freeze({
   gpus: "ORBWEAVER_GPUS",
   /** The plan's file, when a plan was made before the start. */
   plan: "ORBWEAVER_SERVING_PLAN",
+  /** Which devices run the parts. */
+  devices: "ORBWEAVER_SERVING_DEVICES",
   /** The address at which others reach this host. */
   address: "ORBWEAVER_ADDRESS",
   port: "ORBWEAVER_SERVING_PORT",

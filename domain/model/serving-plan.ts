@@ -10,6 +10,8 @@ import { z } from "zod";
 export interface ServingPlan {
   readonly model: { readonly name: string; readonly sha256: string };
   readonly gpus: number;
+  /** Absent: threads of the host's processor. */
+  readonly devices?: "cuda";
   /** In an order in which they can run; each GPU takes its own in this order. */
   readonly parts: readonly ServedPart[];
   /** The predicted time of one request, and of the model on one GPU alone. */
@@ -35,6 +37,7 @@ const planSchema = z.strictObject({
   version: z.literal(1),
   model: z.strictObject({ name: z.string().max(500), sha256: z.string().regex(/^[0-9a-f]{64}$/) }),
   gpus: z.number().int().min(1).max(MAX_GPUS),
+  devices: z.literal("cuda").optional(),
   parts: z
     .array(z.strictObject({ gpu: z.number().int().min(0), operators: z.string().regex(RANGES) }))
     .min(1)
@@ -68,7 +71,7 @@ export function parseServingPlan(
       `${issue?.path.join(".") || "the whole"}: ${issue?.message ?? "not understood"}`,
     );
   }
-  const { model, gpus, parts, expectedMs, wholeMs } = result.data;
+  const { model, gpus, devices, parts, expectedMs, wholeMs } = result.data;
   const beyond = parts.findIndex(({ gpu }) => gpu >= gpus);
   if (beyond >= 0) return refused(`parts.${beyond}.gpu: there are ${gpus} GPUs, from 0`);
   const wide = parts.findIndex(({ operators }) => spanOf(operators) > MAX_PLACES);
@@ -79,6 +82,7 @@ export function parseServingPlan(
     plan: {
       model,
       gpus,
+      ...(devices !== undefined && { devices }),
       parts: read,
       ...(expectedMs !== undefined && { expectedMs }),
       ...(wholeMs !== undefined && { wholeMs }),
@@ -93,10 +97,12 @@ export function servingPlanText(plan: ServingPlan): string {
 }
 
 /** The plan in one line, for `status`. */
-export function servingPlanLine({ gpus, parts, expectedMs, wholeMs }: ServingPlan): string {
+export function servingPlanLine({ gpus, parts, devices, ...times }: ServingPlan): string {
+  const { expectedMs, wholeMs } = times;
   const used = new Set(parts.map(({ gpu }) => gpu)).size;
   const all = gpus === 1 ? "1 GPU" : `${gpus} GPUs`;
-  const where = used === gpus ? all : `${used} of ${all}`;
+  const among = used === gpus ? all : `${used} of ${all}`;
+  const where = devices === "cuda" ? `${among} by CUDA` : among;
   const count = parts.length === 1 ? "whole" : `in ${parts.length} parts`;
   if (expectedMs === undefined) return `${count} on ${where}`;
   const alone = used > 1 && wholeMs !== undefined ? `; ${shownMs(wholeMs)} on one` : "";

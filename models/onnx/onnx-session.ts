@@ -61,11 +61,13 @@ interface OnnxSessionOptions {
   /** `as-written`: every operator runs by itself; `all`: onnxruntime's default. */
   readonly optimise?: "as-written" | "all";
   readonly isProfiled?: boolean;
+  /** The GPU that runs it, by onnxruntime's CUDA provider; absent: the processor. */
+  readonly cudaGpu?: number;
 }
 
 export async function openOnnx(
   model: Uint8Array,
-  { threads = 1, optimise = "all", isProfiled = false }: OnnxSessionOptions = {},
+  { threads = 1, optimise = "all", isProfiled = false, cudaGpu }: OnnxSessionOptions = {},
 ): Promise<OnnxSession> {
   const folder = isProfiled ? mkdtempSync(join(tmpdir(), "orbweaver-profile-")) : undefined;
   const session = await InferenceSession.create(model, {
@@ -73,6 +75,8 @@ export async function openOnnx(
     interOpNumThreads: 1,
     logSeverityLevel: 4,
     graphOptimizationLevel: optimise === "all" ? "all" : "disabled",
+    // Operators that the provider does not know run on the processor, as onnxruntime decides.
+    ...(cudaGpu !== undefined && { executionProviders: [{ name: "cuda", deviceId: cudaGpu }] }),
     ...(folder !== undefined && {
       enableProfiling: true,
       profileFilePrefix: join(folder, "profile"),

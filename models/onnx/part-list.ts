@@ -31,7 +31,7 @@ export interface RunCosts {
   readonly operationMs: readonly number[];
 }
 
-interface PartList {
+export interface PartList {
   /** In an order in which they can run. */
   readonly parts: readonly RunPart[];
   readonly expectedMs: number;

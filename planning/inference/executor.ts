@@ -1,5 +1,5 @@
 /**
- * @file Executes a plan in simulated time: algorithm 1 of SortingHat, event by event.
+ * @file Executes a plan: algorithm 1 of SortingHat, event by event, on devices that are simulated unless others are given.
  *
  * One thread per bus copies parameters in order (CopyParam). One thread per GPU takes subgraphs in order, waits for parameters and inputs,
  * fetches missing ones over peer-to-peer streams, then runs (ExecSubgraph). Contention is simulated: copies share wires, direct reads use
@@ -18,7 +18,7 @@ import type { Random } from "../../lib/random.ts";
 import { memoryBook } from "./memory-book.ts";
 import type { PlanningProblem } from "./problem.ts";
 import { listAt } from "./problem.ts";
-import { clock, wires } from "./transfers.ts";
+import { clock, wires, type Clock, type Wires } from "./transfers.ts";
 
 export interface Executed {
   readonly latencyMs: number;
@@ -46,7 +46,12 @@ export interface ExecuteOptions {
   readonly random?: Random;
   /** Whether buses serve one copy at a time (algorithm 1), or each GPU queues its own copies (ablation). */
   readonly copyQueues?: "per bus" | "per gpu";
+  /** What the plan runs on; absent: simulated, in simulated time. */
+  readonly devices?: Devices;
 }
+
+/** The GPUs and wires of one host, for one run: kernels take the time that `after` keeps, copies that of their wires. */
+export interface Devices extends Clock, Wires {}
 
 /** Set once; it resumes all threads that wait for it. */
 interface Mark {
@@ -65,18 +70,13 @@ function setMark(each: Mark): void {
 export function execute(
   problem: PlanningProblem,
   plan: InferencePlan,
-  { noise = 0.05, random, copyQueues = "per bus" }: ExecuteOptions = {},
+  { noise = 0.05, random, copyQueues = "per bus", devices }: ExecuteOptions = {},
 ): Executed {
   const { gpuCount, host, busOf, busMsPerByte, parameterBytes, outputBytes } = problem;
-  const time = clock();
+  const time = devices ?? simulatedDevices(problem);
+  const network: Wires = time;
   const spans: Span[] = [];
   const busPace = (bus: number): number => 1 / (busMsPerByte[bus] ?? 1);
-  const network = wires(time, (wire) => {
-    const [kind, end = "", other = ""] = wire.split(" ");
-    if (kind === "down" || kind === "up") return busPace(Number(end));
-    const to = kind === "link" ? Number(other) : (Number(end) + 1) % gpuCount;
-    return 1 / (problem.peerMsPerByte[Number(end) * gpuCount + to] ?? 1);
-  });
   const operationName = (operation: number): string =>
     problem.graph.operations[problem.graphIndex[operation] ?? 0]?.id ?? String(operation);
   const numberOf = new Map<number, number>();
@@ -272,6 +272,21 @@ export function execute(
   if (stuck >= 0) throw new Error(`the plan waits for itself before ${operationName(stuck)}`);
   return { latencyMs: spans.reduce(lastKernel, 0), peakBytes: book.peakBytes(), spans };
 }
+
+function simulatedDevices(problem: PlanningProblem): Devices {
+  const time = clock();
+  return { ...time, ...wires(time, wireCapacity(problem)) };
+}
+
+/** Bytes per millisecond of each wire, by the names that the executor gives them. */
+export const wireCapacity =
+  ({ gpuCount, busMsPerByte, peerMsPerByte }: PlanningProblem) =>
+  (wire: string): number => {
+    const [kind, end = "", other = ""] = wire.split(" ");
+    if (kind === "down" || kind === "up") return 1 / (busMsPerByte[Number(end)] ?? 1);
+    const to = kind === "link" ? Number(other) : (Number(end) + 1) % gpuCount;
+    return 1 / (peerMsPerByte[Number(end) * gpuCount + to] ?? 1);
+  };
 
 const lastKernel = (latest: number, { lane, endMs }: Span): number =>
   lane.kind === "gpu" ? Math.max(latest, endMs) : latest;

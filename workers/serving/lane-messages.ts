@@ -24,6 +24,8 @@ export interface LaneSetup {
   readonly parts: readonly LanePart[];
   /** Threads of onnxruntime in a part; more than 1 only where a lane stands for more than one core. */
   readonly threads: number;
+  /** The GPU that runs the parts, by CUDA's count; absent: the lane's own thread. */
+  readonly cudaGpu?: number;
   /** Whether the lane may poll its peers for a moment before it sleeps: true where it has a thread of its own. */
   readonly mayPoll: boolean;
   /** The processor that the lane's thread is bound to; absent: any. */

@@ -34,6 +34,7 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
   const report: Report = (message, transfer = []) => home.postMessage(message, transfer);
   const ports = [home, ...setup.peers.values()];
   const parts: OpenPart[] = [];
+  const { threads, cudaGpu } = setup;
   const loop = createLoop(setup, parts, report);
   const ended = new Promise<void>((resolve) => {
     const receive = (message: LaneMessage): void =>
@@ -42,7 +43,10 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
   });
   try {
     for (const part of setup.parts) {
-      const session = await openOnnx(part.model, { threads: setup.threads });
+      const session = await openOnnx(part.model, {
+        threads,
+        ...(cudaGpu !== undefined && { cudaGpu }),
+      });
       parts.push({ ...part, session, pollTime: createPollTime() });
     }
     report({ kind: "ready" });

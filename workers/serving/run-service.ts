@@ -9,13 +9,16 @@
 import { readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import type { BearerRule } from "../../access/bearer.ts";
-import { identityOf, planServing } from "../../activities/serving-planner.ts";
+import { identityOf, planServing, wholeByCuda } from "../../activities/serving-planner.ts";
+import type { ServedDevices } from "../../domain/job/serving-env.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import {
   parseServingPlan,
   servingPlanLine,
   type ServingPlan,
 } from "../../domain/model/serving-plan.ts";
+import { cudaTrouble } from "../../models/onnx/cuda-trouble.ts";
+import { readOnnxModel } from "../../models/onnx/onnx-model.ts";
 import { serveHttp } from "./http-service.ts";
 import { measureLaneCosts } from "./lane-costs.ts";
 import { openService } from "./model-service.ts";
@@ -24,6 +27,7 @@ import type { ServiceOptions } from "./service-options.ts";
 export interface ServeRequest {
   readonly modelFile: string;
   readonly gpus: number;
+  readonly devices: ServedDevices;
   readonly plan?: { readonly file: string; readonly isBinding: boolean };
   readonly listen: BearerRule & { readonly host: string; readonly port: number };
   /** The host's name for other machines. */
@@ -61,6 +65,8 @@ export async function runService(
   ended: AbortSignal,
 ): Promise<void> {
   const model = readModel(request.modelFile);
+  const trouble = request.devices === "cuda" ? await cudaTrouble() : undefined;
+  if (trouble !== undefined) throw new OrbweaverError("BAD_INPUT", noCudaText(model, trouble));
   const plan = givenPlan(request, model, events) ?? (await madePlan(request, model, events));
   events.say(`loading ${model.name} ${servingPlanLine(plan)}`);
   const opened = await openService(model, plan, request.service);
@@ -113,20 +119,29 @@ export function readModel(file: string): ReadModel {
   return { name: basename(file).replace(/\.onnx$/, ""), bytes: readFileSync(file) };
 }
 
+const noCudaText = ({ name }: ReadModel, trouble: string): string =>
+  `${name} cannot run on the GPUs of this host: ${trouble} ` +
+  "Install CUDA 12, cuDNN 9 and onnxruntime's CUDA libraries (npm rebuild onnxruntime-node --onnxruntime-node-install=cuda12) with the agent, " +
+  "or, where processors are to serve, write devices: cpu for the host in fleet.yaml (by hand: --devices cpu).";
+
 function givenPlan(
-  { plan: given, gpus }: ServeRequest,
+  { plan: given, gpus, devices }: ServeRequest,
   model: ReadModel,
   events: ServeEvents,
 ): ServingPlan | undefined {
   if (given === undefined) return undefined;
-  const found = fittingPlan(given.file, gpus, model);
+  const found = fittingPlan(given.file, { gpus, devices }, model);
   if (typeof found !== "string") return found;
   if (given.isBinding) throw new OrbweaverError("BAD_INPUT", found);
   events.say(`${found} Making a new plan.`);
   return undefined;
 }
 
-function fittingPlan(file: string, gpus: number, model: ReadModel): ServingPlan | string {
+function fittingPlan(
+  file: string,
+  { gpus, devices }: Pick<ServeRequest, "gpus" | "devices">,
+  model: ReadModel,
+): ServingPlan | string {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -139,15 +154,24 @@ function fittingPlan(file: string, gpus: number, model: ReadModel): ServingPlan 
   if (plan.model.sha256 !== identityOf(model).sha256) {
     return `${file} is the plan of another model file (${plan.model.name}).`;
   }
+  if ((plan.devices ?? "cpu") !== devices) {
+    return `${file} is a plan for ${plan.devices ?? "cpu"}, but ${devices} runs the parts.`;
+  }
   if (plan.gpus !== gpus) return `${file} is a plan for ${plan.gpus} GPUs, but there are ${gpus}.`;
   return plan;
 }
 
 async function madePlan(
-  { gpus, bindings }: ServeRequest,
+  { gpus, bindings, devices }: ServeRequest,
   model: ReadModel,
   events: ServeEvents,
 ): Promise<ServingPlan> {
+  if (devices === "cuda") {
+    events.say(`no plan over the GPUs came with the job: the first GPU runs all of ${model.name}`);
+    const read = readOnnxModel(model.bytes, model.name);
+    if (read.kind === "refused") throw new OrbweaverError("BAD_INPUT", read.message);
+    return { model: identityOf(model), gpus, ...wholeByCuda(read.model) };
+  }
   events.say(`planning ${model.name} for ${gpus === 1 ? "1 GPU" : `${gpus} GPUs`}`);
   const lanes = await measureLaneCosts(gpus);
   const planned = await planServing(model, gpus, { bindings, lanes });

@@ -45,7 +45,7 @@ interface Waiting {
 
 export async function openSplit(
   model: OnnxModel,
-  { gpus, parts }: Pick<ServingPlan, "gpus" | "parts">,
+  { gpus, parts, devices }: Pick<ServingPlan, "gpus" | "parts" | "devices">,
   { threads = 1, gpuIds = [], ...options }: SplitOptions = {},
 ): Promise<OpenedSplit> {
   const cut = await cutOnnx(
@@ -59,8 +59,10 @@ export async function openSplit(
   const working = [...new Set(laneOf)];
   const processors =
     options.processors ??
-    // Threads that a lane starts would be bound with it.
-    (threads > 1 ? new Map() : laneProcessors(working, { gpuIds, allowed: allowedProcessors() }));
+    // Threads that a lane starts would be bound with it; a lane of a GPU starts some.
+    (threads > 1 || devices === "cuda"
+      ? new Map()
+      : laneProcessors(working, { gpuIds, allowed: allowedProcessors() }));
   const lanes: Lane[] = [];
   const waiting = new Map<number, Waiting>();
   const isReady = new Set<number>();
@@ -108,7 +110,11 @@ export async function openSplit(
     const processor = processors.get(lane);
     lanes.push(
       openLane(
-        { ...setup, lane, threads, ...(processor !== undefined && { processor }) },
+        {
+          ...{ ...setup, lane, threads },
+          ...(processor !== undefined && { processor }),
+          ...(devices === "cuda" && { cudaGpu: lane }),
+        },
         { onReport: (word) => hear(lane, word), onLoss: lose },
       ),
     );

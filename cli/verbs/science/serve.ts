@@ -7,8 +7,9 @@
 import { Option, type Command } from "commander";
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { gpuNodes } from "../../../agent/system/gpu-nodes.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
-import { SERVING_ENV } from "../../../domain/job/serving-env.ts";
+import { SERVED_DEVICES, SERVING_ENV } from "../../../domain/job/serving-env.ts";
 import { servingPlanLine, servingPlanText } from "../../../domain/model/serving-plan.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { keyValue, wholeNumber } from "../../command/option-values.ts";
@@ -28,13 +29,19 @@ export function serveVerb(context: CommandContext): Command {
     .verb("serve")
     .summary("serve an ONNX model over the GPUs of this host")
     .description(
-      "Splits an ONNX model by a plan, runs its parts in parallel with one thread for each GPU, and answers requests over HTTP: POST /infer, GET /healthz, GET /metrics, and the V2 paths of the Open Inference Protocol. Requests that arrive together are batched. Ends on Ctrl-C or TERM after it has answered the queued requests. Inference jobs run this verb by themselves.",
+      "Splits an ONNX model by a plan, runs its parts in parallel, each on its GPU by onnxruntime's CUDA provider or, with --devices cpu, with one thread for each GPU, and answers requests over HTTP: POST /infer, GET /healthz, GET /metrics, and the V2 paths of the Open Inference Protocol. Requests that arrive together are batched. Ends on Ctrl-C or TERM after it has answered the queued requests. Inference jobs run this verb by themselves.",
     )
     .option("--model <file>", "the model, one .onnx file")
     .option(
       "--gpus <n>",
       "number of threads, each for one GPU (default: 1)",
       wholeNumber("--gpus", 1),
+    )
+    .addOption(
+      new Option(
+        "--devices <which>",
+        "what runs the parts (default: cuda where the machine has GPUs, else cpu)",
+      ).choices(SERVED_DEVICES),
     )
     .option("--plan <file>", "an existing plan (default: time the operators and search for one)")
     .option("--write-plan <file>", "make the plan, write it to this file and end")
@@ -96,7 +103,7 @@ async function serve(context: CommandContext, values: ServeValues): Promise<void
       ([name, size]) => [name, wholeNumber(`--bind ${name}=`, 1)(size)] as const,
     ),
   );
-  const place = servingPlace(values, io);
+  const place = servingPlace(values, { ...io, hasGpus: () => gpuNodes().length > 0 });
   const modelFile = values.model ?? env[SERVING_ENV.model];
   if (modelFile === undefined) {
     throw new OrbweaverError(
@@ -111,8 +118,9 @@ async function serve(context: CommandContext, values: ServeValues): Promise<void
     const { planServing } = await import("../../../activities/serving-planner.ts");
     const { measureLaneCosts } = await import("../../../workers/serving/lane-costs.ts");
     const model = readModel(file);
+    const { devices } = place;
     const lanes = await measureLaneCosts(place.gpus);
-    const planned = await planServing(model, place.gpus, { bindings: sizes, lanes });
+    const planned = await planServing(model, place.gpus, { bindings: sizes, lanes, devices });
     if (planned.kind === "refused") throw new OrbweaverError("BAD_INPUT", planned.message);
     const { plan } = planned;
     writeFileSync(resolve(io.cwd, values.writePlan), servingPlanText(plan));
@@ -132,6 +140,7 @@ async function serve(context: CommandContext, values: ServeValues): Promise<void
     {
       modelFile: file,
       gpus: place.gpus,
+      devices: place.devices,
       listen: place.listen,
       address: place.address,
       bindings: sizes,

@@ -129,6 +129,24 @@ describe("the plan of a served model", () => {
     expect(found?.message).toMatch(/no plan over the GPUs: .*: no answer$/);
   });
 
+  it("is that of the GPUs where these run it: every operation on the GPU that the shown plan says", async () => {
+    const found = await inferenceProviderOver({ topologyOf: async () => topology }).provide(
+      orderOf("m.onnx", 0b0110),
+      { ...shapeOf("V100"), clusters: [{ ...CLUSTER, isSimulated: false }] },
+      AbortSignal.timeout(60_000),
+    );
+    const read = parseServingPlan(found?.files[0]?.text ?? "", { file: "plan" });
+    if (read.kind === "refused") throw new Error(read.message);
+    const { plan } = read;
+    expect(plan).toMatchObject({ devices: "cuda", gpus: 2 });
+    const used = new Set(plan.parts.map(({ gpu }) => gpu));
+    const busy = found?.onGpus?.gpus.flatMap(({ operations }, gpu) => (operations > 0 ? gpu : []));
+    expect([...used].sort()).toEqual(busy);
+    const operators = plan.parts.flatMap((part) => part.operators).sort((a, b) => a - b);
+    expect(operators).toEqual(operators.map((_, at) => at));
+    expect(found?.message).toMatch(/by CUDA/);
+  });
+
   it("is left to the host where the model is not to be had", async () => {
     await expect(provide(orderOf("gone.onnx", 1))).rejects.toThrow(
       /gone\.onnx is not on the machine that plans; the host plans when it starts/,

@@ -4,7 +4,9 @@ import { describe, expect, it } from "vitest";
 import type { LaunchExtrasOrder } from "../../../protocol/launch-extras-contract.ts";
 import { extrasFrom } from "../../../activities/launch-extras/launch-extras.ts";
 import type { LaunchExtrasProvider } from "../../../activities/launch-extras/provider.ts";
-import { jobId, parseHostId } from "../../../domain/values/ids.ts";
+import { clusterId, jobId, parseHostId } from "../../../domain/values/ids.ts";
+import { gib, watts } from "../../../domain/values/units.ts";
+import type { FleetShape, HostShape } from "../../../domain/fleet/fleet.ts";
 import { parseJobFile } from "../../../domain/job/job-file.ts";
 import { MAX_EXTRAS_BYTES, type LaunchExtra } from "../../../domain/lease/launch-extras.ts";
 
@@ -26,6 +28,32 @@ const orderOf = (parts: readonly LaunchExtra[], hosts = 1): LaunchExtrasOrder =>
 
 const SHAPE = { clusters: [], links: [], tenants: [] };
 
+/** Of the hosts of `orderOf`. */
+const shapeWith = (
+  host: Pick<HostShape, "devices">,
+  cluster: { readonly isSimulated: boolean },
+): FleetShape => ({
+  ...SHAPE,
+  clusters: [
+    {
+      id: clusterId("alpha"),
+      site: "here",
+      jurisdiction: "EU",
+      ...cluster,
+      hosts: [
+        {
+          id: parseHostId("alpha/a0"),
+          gpuType: "H100",
+          gpuCount: 2,
+          gpuMemoryGiB: gib(80),
+          gpuWatts: watts(700),
+          ...host,
+        },
+      ],
+    },
+  ],
+});
+
 const outfitBy = (
   order: LaunchExtrasOrder,
   providers: Partial<Record<LaunchExtra, Omit<LaunchExtrasProvider, "part">>>,
@@ -46,6 +74,34 @@ const giving = (name: string, text: string): Omit<LaunchExtrasProvider, "part"> 
       files: [{ name, text }],
       message: `made ${name}`,
     }),
+});
+
+describe("the outfit of a served model", () => {
+  const ports = { storeDir: "", loadProvider: () => Promise.resolve(undefined) };
+
+  it.each([
+    ["its GPUs", {}, false, { ORBWEAVER_SERVING_DEVICES: "cuda" }],
+    [
+      "the processor where the host says so",
+      { devices: "cpu" },
+      false,
+      { ORBWEAVER_SERVING_DEVICES: "cpu" },
+    ],
+    ["the processor where GPUs are made up", {}, true, { ORBWEAVER_SERVING_DEVICES: "cpu" }],
+  ] as const)("names %s, even without a plan", async (_name, host, isSimulated, env) => {
+    const report = await extrasFrom(
+      orderOf(["inference"]),
+      shapeWith(host, { isSimulated }),
+      ports,
+    );
+    expect(report).toMatchObject({ env, notes: [{ kind: "fallback" }] });
+  });
+
+  it("says nothing to a job that Orbweaver does not serve, nor of a host that the fleet no longer has", async () => {
+    const shape = shapeWith({}, { isSimulated: false });
+    expect((await extrasFrom(orderOf(["plan"]), shape, ports)).env).toEqual({});
+    expect((await extrasFrom(orderOf(["inference"]), SHAPE, ports)).env).toEqual({});
+  });
 });
 
 describe("the outfit of a run", () => {

@@ -57,7 +57,10 @@ describe("a right fleet file", () => {
           power: "10 kW",
           cooling: "9500 W",
           hosts: [
-            { name: "h", gpus: 2, type: "h100", memory: "94 GiB", watts: "600 W", rack: "r1" },
+            {
+              ...{ name: "h", gpus: 2, type: "h100", memory: "94 GiB", watts: "600 W" },
+              ...{ rack: "r1", devices: "cpu" },
+            },
           ],
         },
         { name: "b", site: "s", jurisdiction: "EU", hosts: [{ name: "h", gpus: 1, type: "L4" }] },
@@ -74,7 +77,10 @@ describe("a right fleet file", () => {
       powerBudgetWatts: 10_000,
       coolingBudgetWatts: 9_500,
       hosts: [
-        { id: "a/h", gpuType: "H100", gpuCount: 2, gpuMemoryGiB: 94, gpuWatts: 600, rack: "r1" },
+        {
+          ...{ id: "a/h", gpuType: "H100", gpuCount: 2, gpuMemoryGiB: 94, gpuWatts: 600 },
+          ...{ rack: "r1", devices: "cpu" },
+        },
       ],
     });
     expect(shape.links).toEqual([

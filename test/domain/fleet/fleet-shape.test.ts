@@ -42,6 +42,25 @@ describe("fleetShapeProblem", () => {
       want: /1 to 30/,
     },
     {
+      name: "devices that nobody knows",
+      shape: {
+        clusters: [
+          {
+            id: "a",
+            hosts: [
+              {
+                ...{ id: "a/b", gpuType: "X", gpuCount: 1, gpuMemoryGiB: 1, gpuWatts: 1 },
+                devices: "abacus",
+              },
+            ],
+          },
+        ],
+        links: [],
+        tenants: [],
+      },
+      want: /the devices of host a\/b are not known/,
+    },
+    {
       name: "a host of another cluster",
       shape: { clusters: [{ id: "a", hosts: [{ id: "b/b" }] }], links: [], tenants: [] },
       want: /not named a\//,
