@@ -11,6 +11,7 @@ const PLAN_PARTS = [
   "fit",
   "buddy",
   "together",
+  "learning",
 ] as const;
 export type PlanPart = (typeof PLAN_PARTS)[number];
 
@@ -23,7 +24,8 @@ export const planBench: Bench = {
     "(data/plan), and graphs of models into pipelines of 4, 8 and 16 stages, beside the best known slowest stage. Reproduces figures 1, 10\n" +
     "and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates with what links carry, fits the step-time\n" +
     "model on five rows of a profile, tests it on the others, compares the buddy allocator with best fit on the same arrivals, and plans whose places were chosen\n" +
-    "for them with plans for the most compact place, on drawn fleets with uneven fabrics.",
+    "for them with plans for the most compact place, on drawn fleets with uneven fabrics. Plans jobs on GPUs and links whose true speeds nobody\n" +
+    "knows, before ten runs were measured and after.",
   options: [
     { kind: "choice", name: "only", choices: PLAN_PARTS, what: "measure only these parts" },
     { kind: "text", name: "graph", value: "file", what: "cut this graph and nothing else" },

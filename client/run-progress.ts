@@ -13,6 +13,8 @@ export interface RunProgress {
   readonly startedAtMs?: number;
   /** Bandwidth that the processes have measured so far. */
   readonly measuredGbs?: number;
+  /** Typical time of a training step so far. */
+  readonly stepMs?: number;
   /** The port of rank 0, as its host says it. */
   readonly masterPort?: number;
   /** Address and plan of its model service. */
@@ -54,6 +56,7 @@ function readHeartbeat(
   const phase = beat.get("phase");
   const startedAtMs = beat.get("startedAtMs");
   const measuredGbs = beat.get("measuredGbs");
+  const stepMs = beat.get("stepMs");
   const masterPort = beat.get("masterPort");
   const served = servedIn(beat.get("served"));
   return {
@@ -61,6 +64,7 @@ function readHeartbeat(
     ...((phase === "pulling" || phase === "prepared" || phase === "running") && { phase }),
     ...(typeof startedAtMs === "number" && { startedAtMs }),
     ...(typeof measuredGbs === "number" && { measuredGbs }),
+    ...(typeof stepMs === "number" && { stepMs }),
     ...(typeof masterPort === "number" && { masterPort }),
     ...(served !== undefined && { served }),
   };

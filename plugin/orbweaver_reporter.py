@@ -6,7 +6,8 @@
 Calls that do not run are left out: those that torch records into a CUDA graph, or asks NCCL about the time of. Where
 something else does either, it stands in `with reporter.aside():`.
 
-Needs Python only; without the plugin or Orbweaver it has no effect. With `agree=False`, on all ranks, there are no
+Needs Python only; without the plugin it only tells rank 0's typical step time (ORBWEAVER_STEPS_FILE), and without Orbweaver it
+has no effect. With `agree=False`, on all ranks, there are no
 votes: rewards are written all the same, and a new policy comes with the next start of the job.
 """
 
@@ -22,6 +23,8 @@ class Reporter:
     def __init__(self, agree=True, every=10):
         """`every`: steps between two looks for a new policy; the same number on all ranks."""
         self.lib, self.every, self.count, self.last, self.is_exact = None, max(1, int(every)), 0, None, False
+        is_first = os.environ.get("RANK", "0") == "0"
+        self.steps_file, self.began, self.times = os.environ.get("ORBWEAVER_STEPS_FILE") if is_first else None, None, []
         is_launched = "ORBWEAVER_COLLECTIVES_POLICY" in os.environ  # The same on all ranks of a launch.
         self.agree = agree and is_launched
         try:  # The library that NCCL has loaded, or will load.
@@ -84,8 +87,25 @@ class Reporter:
             # Where exact timing begins or ends, the next step includes work of other steps.
             self.last, self.is_exact = now if is_exact == self.is_exact else None, is_exact
         self.count += 1
+        if self.steps_file:
+            self._note()
         if self.agree and torch and self.count % self.every == 0 and torch.distributed.is_initialized():
             self._vote(torch, torch.distributed)
+
+    def _note(self):
+        """A line for every `every` steps: their median, in milliseconds. What runs asynchronously is timed where it is waited for."""
+        now = time.perf_counter()
+        if self.began is not None:
+            self.times.append((now - self.began) * 1e3)
+        self.began = now
+        if len(self.times) < self.every:
+            return
+        line, self.times = "%.3f\n" % sorted(self.times)[len(self.times) // 2], []
+        try:
+            with open(self.steps_file, "a") as file:
+                file.write(line)
+        except OSError:
+            self.steps_file = None
 
     def _vote(self, torch, dist):
         """All ranks take part, also one without the plugin: it holds no policy, so no rank adopts one."""

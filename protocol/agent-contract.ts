@@ -177,6 +177,8 @@ export interface RunHeartbeat {
   readonly startedAtMs?: number;
   /** Collective bandwidth that the processes have measured, see `bandwidth-file.ts`. */
   readonly measuredGbs?: number;
+  /** Typical time of a step so far, see `steps-file.ts`. */
+  readonly stepMs?: number;
   /** Of a served model, once it answers. */
   readonly served?: ServedFact;
   /** Of a batch: the tasks that run now, and how many have ended. */
@@ -209,6 +211,8 @@ export interface RunReport {
   readonly measuredGbs?: number;
   /** What that is of; `USUAL_MESSAGES` when absent. */
   readonly messages?: MessageProfile;
+  /** Typical time of a step, likewise. */
+  readonly stepMs?: number;
   /** The most memory that the launch used at once there, file cache included; absent where it was not limited. */
   readonly peakMemoryBytes?: number;
   /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */

@@ -120,6 +120,8 @@ export interface AttemptView {
   readonly bandwidth?: BandwidthNote;
   /** What its processes measured, once that was reported. */
   readonly measuredGbs?: number;
+  /** Typical time of a training step, likewise. */
+  readonly stepMs?: number;
   /** The most host memory that it used at once on any host, file cache included, once it has ended. */
   readonly peakMemoryBytes?: number;
   readonly reason: string;

@@ -4,7 +4,12 @@ import type { InferenceFacts } from "../domain/model/inference-facts.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
-import type { LaunchExtras, LaunchExtrasNote, LaunchExtra } from "../domain/lease/launch-extras.ts";
+import type {
+  LaunchExtra,
+  LaunchExtras,
+  LaunchExtrasNote,
+  PlannedDegrees,
+} from "../domain/lease/launch-extras.ts";
 
 export interface LaunchExtrasActivities {
   /**
@@ -22,6 +27,8 @@ export interface LaunchExtrasOrder {
   readonly gpus: readonly HostGpus[];
   readonly attempt: number;
   readonly parts: readonly LaunchExtra[];
+  /** The plan of the job's last run that had one. */
+  readonly former?: PlannedDegrees;
 }
 
 export interface LaunchExtrasReport extends LaunchExtras {

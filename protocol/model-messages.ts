@@ -1,7 +1,8 @@
-/** @file The words between who measures bandwidth, the bandwidth model of a cluster, and who looks after it. */
+/** @file The words between who measures bandwidth and steps, the bandwidth model of a cluster, and who looks after it. */
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
 import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
+import type { KeptStep, PlannedStep } from "../domain/model/step-record.ts";
 import type { HostId, JobId } from "../domain/values/ids.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import type { ClusterDescription } from "./fleet.ts";
@@ -30,8 +31,18 @@ export interface MeasuredNote {
   readonly messages?: MessageProfile;
 }
 
+/** The typical step of one run of a job whose model was planned; the latest of the run counts. */
+export interface StepNote {
+  readonly jobId: JobId;
+  readonly runId: string;
+  readonly attempt: number;
+  readonly planned: PlannedStep;
+  readonly measuredMs: number;
+  readonly atMs: number;
+}
+
 /** What was measured, in a batch. */
-export const measuredSignal = defineSignal<[readonly MeasuredNote[]]>("measured");
+export const measuredSignal = defineSignal<[readonly (MeasuredNote | StepNote)[]]>("measured");
 
 /** Trains at once with what there is, whatever the clocks say; answers when that is over. Ends the hold of a rollback. */
 export const trainModelUpdate = defineUpdate<TrainingNote, Proven<TrainOrder>>("train");
@@ -101,6 +112,8 @@ export interface BandwidthModelView {
 }
 /** All that it keeps to learn from. */
 export const keptSamplesQuery = defineQuery<readonly KeptSample[]>("samples");
+/** The steps that runs measured, for whoever plans in the cluster. */
+export const keptStepsQuery = defineQuery<readonly KeptStep[]>("steps");
 export const bandwidthModelQuery = defineQuery<BandwidthModelView>("model");
 
 /** Null when the fleet has no cluster of that name. */
@@ -130,6 +143,8 @@ export interface ModelMemory {
   readonly isHeld: boolean;
   readonly drift?: DriftNote;
   readonly lastTraining?: TrainingNote;
+  /** Steps that runs measured, in order of arrival; see step-memory.ts, which alone changes them. None when absent. */
+  readonly steps?: readonly KeptStep[];
 }
 
 export interface KeptSample {

@@ -4,22 +4,39 @@
  * `ORBWEAVER_PLAN` names a JSON file on every host with degrees, stages, ranks and groups, for a launcher of Megatron-style
  * scripts. What the job file says of the model is planned here, a preset's shape, that of a `modelConfig` or a `modelProfile`: a model file lies with
  * the job's processes and not with the workers. Of a profiled model it has the stage of each operator too. Counts of work bound the search;
- * operators are cut anew while there is time.
+ * operators are cut anew while there is time. The steps that runs of the same model on the same GPU types measured in the clusters of the lease
+ * correct what is predicted (step-corrections.ts), and a job that has run before keeps its degrees unless others save enough (replan.ts). Beside the
+ * plan lies the step against which the agent reports what this run measures.
  */
 
 import type { JobSpec } from "../../domain/job/job.ts";
 import { jobModel } from "../../domain/job/job-model.ts";
-import { PLAN_VARIABLE } from "../../domain/lease/launch-extras.ts";
+import {
+  PLAN_VARIABLE,
+  PLANNED_STEP_FILE,
+  type PlannedDegrees,
+} from "../../domain/lease/launch-extras.ts";
+import type { KeptStep, PlannedStep } from "../../domain/model/step-record.ts";
+import { clusterOf, type ClusterId } from "../../domain/values/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { fleetSite } from "../../planning/parallelism/fleet-site.ts";
 import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
-import { planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { degreesText, planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
 import type { PlanModel } from "../../planning/parallelism/models.ts";
 import { operatorAssignment } from "../../planning/parallelism/operator-assignment.ts";
-import { planModel } from "../../planning/parallelism/plan-operators.ts";
+import { replan } from "../../planning/parallelism/replan.ts";
+import {
+  correctedSite,
+  isSameSubject,
+  stepCorrections,
+  stepSubject,
+  stepTerms,
+  type StepCorrections,
+} from "../../planning/parallelism/step-corrections.ts";
 import { problemText } from "../../domain/values/problem.ts";
 import { solverFor } from "../../solvers/index.ts";
 import { readPackedProfile } from "./packed-profile.ts";
+import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 export const PLAN_FILE = "plan.json";
@@ -27,14 +44,24 @@ export const PLAN_FILE = "plan.json";
 const DEADLINE_MS = 15_000;
 /** A cut takes a second or two, and must not cost the run its plan. */
 const CUTS_MS = 5_000;
+/** Whoever keeps the steps answers at once, or there are none. */
+const STEPS_MS = 3_000;
 
 const assumedText = (assumed: readonly string[]): string =>
   assumed.length === 0 ? "" : `; assumed, since the fleet file does not say: ${assumed.join("; ")}`;
 
-export const planProvider: LaunchExtrasProvider = {
+/** The steps that runs measured in a cluster; rejects, or takes its time, where nobody keeps them. */
+export type StepsOf = (
+  order: Pick<LaunchExtrasOrder, "fleetWorkflowId">,
+  cluster: ClusterId,
+  signal: AbortSignal,
+) => Promise<readonly KeptStep[]>;
+
+export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
   part: "plan",
   deadlineMs: DEADLINE_MS,
-  async provide({ spec, gpus }, shape) {
+  async provide(order, shape) {
+    const { spec, gpus, former } = order;
     const { batch } = spec;
     if (batch === undefined) return undefined;
     const said = modelOf(spec);
@@ -42,16 +69,24 @@ export const planProvider: LaunchExtrasProvider = {
     const site = fleetSite(gpus, shape);
     if (site.hosts.length < gpus.length)
       throw new Error("the fleet no longer describes all hosts of the lease");
+    const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
+    const late = AbortSignal.timeout(STEPS_MS);
+    const kept = await Promise.all(
+      clusters.map((cluster) => stepsOf(order, cluster, late).catch(() => [])),
+    );
+    const subject = stepSubject(said, site);
+    const corrections = stepCorrections(kept.flat().filter(isSameSubject(subject)));
     const startedMs = performance.now();
-    const { answer, model } = await planModel(
+    const { answer, model, isKept, saving } = await replan(
       {
         model: said,
-        site,
+        site: correctedSite(site, corrections),
         batch,
         ...(spec.framework !== undefined && { framework: spec.framework }),
         random: randomFrom(1, "plan"),
         solver: solverFor,
       },
+      former,
       () => performance.now() - startedMs < CUTS_MS,
     );
     if (answer.kind === "blocked") throw new Error(answer.message);
@@ -60,13 +95,51 @@ export const planProvider: LaunchExtrasProvider = {
       ({ id, stage }) => ({ id, stage }),
     );
     const document = planDocument(answer.plan, site, model.shape);
+    const { dataParallel, pipelineParallel, tensorParallel, expertParallel } = document;
+    const { split, parts } = answer.plan;
+    const { stepMs } = document.predicted;
+    const planned: PlannedStep = {
+      ...subject,
+      plan: `${degreesText(split)}, micro-batch ${String(split.microBatch)}`,
+      ...stepTerms(parts, corrections),
+      predictedMs: stepMs,
+    };
+    const message = [
+      `plan of ${model.name}: ${planLine(answer.plan)}`,
+      ...correctedText(corrections),
+      ...formerText(former, saving, isKept),
+    ].join("; ");
     return {
       env: { [PLAN_VARIABLE]: `{files}/${PLAN_FILE}` },
-      files: [{ name: PLAN_FILE, text: `${JSON.stringify({ ...document, operators })}\n` }],
-      message: `plan of ${model.name}: ${planLine(answer.plan)}${assumedText(document.assumed)}`,
+      files: [
+        { name: PLAN_FILE, text: `${JSON.stringify({ ...document, operators })}\n` },
+        { name: PLANNED_STEP_FILE, text: `${JSON.stringify(planned)}\n` },
+      ],
+      message: `${message}${assumedText(document.assumed)}`,
+      planned: { dataParallel, pipelineParallel, tensorParallel, expertParallel, stepMs },
     };
   },
-};
+});
+
+function correctedText({ compute, communication, runs }: StepCorrections): readonly string[] {
+  if (runs === 0) return [];
+  const measured = `${String(runs)} measured ${runs === 1 ? "run" : "runs"}`;
+  return [
+    `corrected by ${measured}: compute × ${compute.toFixed(2)}, communication × ${communication.toFixed(2)}`,
+  ];
+}
+
+function formerText(
+  former: PlannedDegrees | undefined,
+  saving: number | undefined,
+  isKept: boolean,
+): readonly string[] {
+  if (former === undefined || saving === undefined) return [];
+  const shorter = `${(100 * saving).toFixed(0)} % of the step`;
+  return isKept
+    ? [`degrees as before, since others save ${shorter} at most`]
+    : [`other degrees than before, which saves ${shorter}`];
+}
 
 function modelOf(spec: JobSpec): PlanModel | undefined {
   const { model = "profile", modelProfile, profiledOn } = spec;

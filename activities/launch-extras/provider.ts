@@ -20,5 +20,5 @@ export interface LaunchExtrasProvider {
     order: LaunchExtrasOrder,
     shape: FleetShape,
     signal: AbortSignal,
-  ): Promise<(LaunchExtras & Pick<LaunchExtrasNote, "message" | "onGpus">) | undefined>;
+  ): Promise<(LaunchExtras & Pick<LaunchExtrasNote, "message" | "onGpus" | "planned">) | undefined>;
 }

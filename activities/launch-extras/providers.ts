@@ -3,9 +3,15 @@
 import type { Client } from "@temporalio/client";
 import { clusterOf } from "../../domain/values/ids.ts";
 import type { LaunchExtra } from "../../domain/lease/launch-extras.ts";
-import { clusterQuery } from "../../protocol/messages.ts";
+import {
+  bandwidthModelWorkflowId,
+  clusterQuery,
+  fleetWorkflowId,
+  keptStepsQuery,
+} from "../../protocol/messages.ts";
 import { directoryStore, type FleetDetails } from "../store.ts";
 import type { InferencePorts } from "./inference.ts";
+import type { StepsOf } from "./plan.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 /** `storeDir`: the folder of the fleet's store. */
@@ -27,8 +33,8 @@ export const providersOver =
         return collectivesProvider(tunerOver(client));
       }
       case "plan": {
-        const { planProvider } = await import("./plan.ts");
-        return planProvider;
+        const { planProviderOver } = await import("./plan.ts");
+        return planProviderOver(stepsOver(client));
       }
       case "inference": {
         const { inferenceProviderOver } = await import("./inference.ts");
@@ -39,6 +45,15 @@ export const providersOver =
         return engineProvider;
       }
     }
+  };
+
+/** From the clusters' bandwidth models. */
+export const stepsOver =
+  (client: Client): StepsOf =>
+  ({ fleetWorkflowId: fleetId }, cluster, signal) => {
+    const fleet = fleetId.slice(fleetWorkflowId("").length);
+    const model = client.workflow.getHandle(bandwidthModelWorkflowId(fleet, cluster));
+    return client.withAbortSignal(signal, () => model.query(keptStepsQuery));
   };
 
 /** From the fleet's measured tables. A store without them, or a damaged one, has no matrices. */

@@ -8,6 +8,7 @@
  * A gang that was granted fewer GPUs than it asked for finds that in ORBWEAVER_GPUS_REQUESTED, and its batch in step (granted-batch.ts).
  * The launch extras (`order.launchExtras`) come before the job's own `env`, so a user's setting of NCCL wins over ours.
  * The processes write the bandwidth of their collectives to the file that ORBWEAVER_BANDWIDTH_FILE names (bandwidth-file.ts).
+ * They write the times of their steps to the one that ORBWEAVER_STEPS_FILE names (steps-file.ts).
  * GPUs are named by their ids, or by their place in PCI order, the order of `nvidia-smi`, where the machine says no ids. Hosts may have
  * different GPU counts; ranks follow the gang's order.
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace a variable that is set here.
@@ -21,6 +22,7 @@ import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts"
 import { BANDWIDTH_FILE_VARIABLE, bandwidthFile } from "../folder/bandwidth-file.ts";
 import { visibleDevices, type HostGpu } from "../containment/host-gpus.ts";
 import { LAUNCH_MARK, OWNER_MARK, type RankPlan } from "../folder/launch-files.ts";
+import { STEPS_FILE_VARIABLE, stepsFile } from "../folder/steps-file.ts";
 import { servingFile } from "../folder/serving-file.ts";
 import { extrasEnv } from "../folder/extra-files.ts";
 
@@ -125,6 +127,7 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
     }),
     ...(order.taskBatch === undefined && {
       [BANDWIDTH_FILE_VARIABLE]: bandwidthFile(surroundings.launchDir),
+      [STEPS_FILE_VARIABLE]: stepsFile(surroundings.launchDir),
     }),
     ...(isServing(order.run.command) && {
       [SERVING_ENV.file]: servingFile(surroundings.launchDir),

@@ -20,6 +20,7 @@ import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
 import { forgetUnstored, maskOn, refOf, runOf, type AgentHost } from "./agent-host.ts";
 import { gpuIds, secretNames } from "./rank-environment.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
+import { readSteps } from "../folder/steps-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure, stoppedWatching, staysOpen } from "../system/failures.ts";
 import { refusedOrder } from "./run-report.ts";
@@ -172,17 +173,19 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
 const isAwaitedByNone = ({ gang, taskBatch, run: { command } }: RunOrder): boolean =>
   gang.length === 1 && taskBatch === undefined && !isServing(command);
 
-/** Adds the bandwidth that its processes have measured so far, and the address of its service. */
+/** Adds the bandwidth and the step that its processes have measured so far, and the address of its service. */
 function withMeasured(
   beat: RunHeartbeat | undefined,
   { files, system }: LocalRun,
 ): RunHeartbeat | undefined {
   if (beat?.phase !== "running" || beat.tasks !== undefined) return beat;
   const measuredGbs = readBandwidth(system.files, files.dir)?.gbs;
+  const stepMs = readSteps(system.files, files.dir);
   const served = readServing(system.files, files.dir);
   return {
     ...beat,
     ...(measuredGbs !== undefined && { measuredGbs }),
+    ...(stepMs !== undefined && { stepMs }),
     ...(served !== undefined && { served }),
   };
 }

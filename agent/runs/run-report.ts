@@ -28,6 +28,8 @@ export interface Facts {
   readonly checkpoint: CheckpointMark | undefined;
   /** Measured by the processes here; absent when they wrote no measurement. */
   readonly measured?: MeasuredFigure | undefined;
+  /** Of a step, by the processes here; absent when they wrote none, or too few. */
+  readonly stepMs?: number | undefined;
   /** Of the launch's group, where its memory is limited. */
   readonly memory?: (MemoryUse & { readonly limitBytes: number }) | undefined;
   lastLines(rank: number): string;
@@ -35,7 +37,7 @@ export interface Facts {
 }
 
 export function runReport(facts: Facts): RunReport {
-  const { order, phase, checkpoint, measured, memory, nowMs } = facts;
+  const { order, phase, checkpoint, measured, stepMs, memory, nowMs } = facts;
   const status = phase.kind === "revoked" ? undefined : phase.status;
   const ranks = (status?.ranks ?? []).flatMap(({ rank, end }): RankEnd[] => {
     if (end === undefined) return [];
@@ -52,6 +54,7 @@ export function runReport(facts: Facts): RunReport {
     ...(checkpoint !== undefined && { checkpoint }),
     ...(measured !== undefined && { measuredGbs: measured.gbs }),
     ...(measured?.messages !== undefined && { messages: measured.messages }),
+    ...(stepMs !== undefined && { stepMs }),
     ...(memory?.peakBytes !== undefined && { peakMemoryBytes: memory.peakBytes }),
   };
 }

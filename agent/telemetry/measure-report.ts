@@ -1,23 +1,29 @@
 /**
- * @file Reports the bandwidth that running gangs have measured of their collectives to the cluster's bandwidth model.
+ * @file Reports the bandwidth and the steps that running gangs have measured to the cluster's bandwidth model.
  *
  * For a gang over several hosts of one cluster the host reports whose processes wrote the file (`bandwidth-file.ts`). A run has windows of
  * ten minutes; in each the first figure is reported, and once more at the run's end if it differs. So a job costs its model a
- * few notes an hour, however long its file grows. Notes go in one batch every `everyMs`; a batch that failed goes with the next one.
+ * few notes an hour, however long its file grows. Likewise the typical step (`steps-file.ts`) of a gang whose model was planned. Notes go in one batch every `everyMs`; a batch that failed goes with the next one.
  * Batches of array tasks are left out: they have no file.
  * Cost: a stat for each running gang and look.
  */
 
+import { PLANNED_STEP_FILE } from "../../domain/lease/launch-extras.ts";
+import { readPlannedStep, type PlannedStep } from "../../domain/model/step-record.ts";
 import { clusterOf, type ClusterId } from "../../domain/values/ids.ts";
-import type { MeasuredNote } from "../../protocol/messages.ts";
+import { parsedJson } from "../../lib/parsed-json.ts";
+import type { MeasuredNote, StepNote } from "../../protocol/messages.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import type { System } from "../ports/system.ts";
 import type { AgentHost } from "../runs/agent-host.ts";
 import { readBandwidth, type MeasuredFigure } from "../folder/bandwidth-file.ts";
+import { readSteps } from "../folder/steps-file.ts";
 import { phaseOf } from "../runs/local-run.ts";
 
 /** Brings notes to the bandwidth model of a cluster, or fails. */
-export type TellModel = (cluster: ClusterId, notes: readonly MeasuredNote[]) => Promise<void>;
+export type TellModel = (cluster: ClusterId, notes: readonly AnyNote[]) => Promise<void>;
+
+type AnyNote = MeasuredNote | StepNote;
 
 export interface MeasureReporting {
   readonly hosts: Iterable<AgentHost>;
@@ -45,45 +51,56 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
   const { tellModel, closing, system, everyMs = EVERY_MS } = options;
   const { files, clock } = system;
   const hosts = [...options.hosts];
-  /** The last report on a run: its window and figure. */
-  const reported = new Map<string, readonly [window: number, gbs: number]>();
-  const waiting: MeasuredNote[] = [];
+  const waiting: (readonly [ClusterId, AnyNote])[] = [];
+  const wait = (order: RunOrder, made: AnyNote): void => {
+    const [first] = order.gang;
+    if (first !== undefined) waiting.push([clusterOf(first.host), made]);
+    if (waiting.length > MAX_WAITING) waiting.shift();
+  };
+  const bandwidths = newsOfWindows();
+  const steps = newsOfWindows();
 
   const note = (order: RunOrder, { gbs, messages }: MeasuredFigure, isEnd: boolean): void => {
-    const [window, former] = [windowOf(order, clock.nowMs()), reported.get(keyOf(order))];
-    const isKnown = former?.[0] === window && (!isEnd || former[1] === gbs);
-    if (isKnown) return;
-    reported.set(keyOf(order), [window, gbs]);
-    const measured = { window, gbs, atMs: clock.nowMs() };
-    waiting.push(noteOf(order, { ...measured, ...(messages !== undefined && { messages }) }));
-    if (waiting.length > MAX_WAITING) waiting.shift();
+    const [window, atMs] = [windowOf(order, clock.nowMs()), clock.nowMs()];
+    if (!bandwidths.isNew(keyOf(order), { window, figure: gbs, isEnd })) return;
+    const measured = { window, gbs, atMs };
+    wait(order, noteOf(order, { ...measured, ...(messages !== undefined && { messages }) }));
+  };
+
+  const noteStep = (order: RunOrder, measuredMs: number, isEnd: boolean): void => {
+    const [window, atMs] = [windowOf(order, clock.nowMs()), clock.nowMs()];
+    if (!steps.isNew(keyOf(order), { window, figure: measuredMs, isEnd })) return;
+    const planned = plannedIn(order);
+    if (planned === undefined) return;
+    const { jobId, holder, attempt } = order;
+    wait(order, { jobId, runId: holder.runId, attempt, planned, measuredMs, atMs });
   };
 
   const look = (): void => {
     for (const host of hosts) {
       for (const run of host.open.values()) {
         const order = run.stored?.order;
-        if (order === undefined || !isNotified(order) || phaseOf(run).kind !== "running") continue;
-        const measured = readBandwidth(files, run.files.dir);
+        if (order === undefined || phaseOf(run).kind !== "running") continue;
+        const measured = isNotified(order) ? readBandwidth(files, run.files.dir) : undefined;
         if (measured !== undefined) note(order, measured, false);
+        const stepMs = isPlanned(order) ? readSteps(files, run.files.dir) : undefined;
+        if (stepMs !== undefined) noteStep(order, stepMs, false);
       }
     }
   };
 
   const send = async (): Promise<void> => {
-    const clusters = new Map<ClusterId, MeasuredNote[]>();
-    for (const waitingNote of waiting.splice(0)) {
-      const [first] = waitingNote.gpus;
-      if (first === undefined) continue;
-      const cluster = clusterOf(first.host);
+    const clusters = new Map<ClusterId, AnyNote[]>();
+    for (const [cluster, waitingNote] of waiting.splice(0))
       clusters.set(cluster, [...(clusters.get(cluster) ?? []), waitingNote]);
-    }
     for (const [cluster, notes] of clusters) {
+      const again = (left: readonly AnyNote[]): void =>
+        void waiting.push(...left.map((each) => [cluster, each] as const));
       try {
         await tellModel(cluster, notes.slice(0, MAX_NOTES));
-        waiting.push(...notes.slice(MAX_NOTES));
+        again(notes.slice(MAX_NOTES));
       } catch {
-        waiting.push(...notes);
+        again(notes);
       }
     }
   };
@@ -97,10 +114,12 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
   };
 
   return {
-    ended(order, { measuredGbs, messages, hasStarted }) {
+    ended(order, { measuredGbs, messages, stepMs, hasStarted }) {
       if (hasStarted && measuredGbs !== undefined && isNotified(order))
         note(order, { gbs: measuredGbs, ...(messages !== undefined && { messages }) }, true);
-      reported.delete(keyOf(order));
+      if (hasStarted && stepMs !== undefined && isPlanned(order)) noteStep(order, stepMs, true);
+      bandwidths.forget(keyOf(order));
+      steps.forget(keyOf(order));
     },
     done: run(),
   };
@@ -111,6 +130,32 @@ const isNotified = ({ gang, taskBatch }: RunOrder): boolean =>
   taskBatch === undefined &&
   gang.length > 1 &&
   new Set(gang.map(({ host }) => clusterOf(host))).size === 1;
+
+const isPlanned = ({ launchExtras }: RunOrder): boolean =>
+  launchExtras?.files.some(({ name }) => name === PLANNED_STEP_FILE) === true;
+
+function plannedIn({ launchExtras }: RunOrder): PlannedStep | undefined {
+  const file = launchExtras?.files.find(({ name }) => name === PLANNED_STEP_FILE);
+  return file && readPlannedStep(parsedJson(file.text));
+}
+
+/** Of each run the last report: its window and figure. */
+function newsOfWindows() {
+  const reported = new Map<string, readonly [window: number, figure: number]>();
+  return {
+    /** Another window, or at the run's end another figure. It counts as reported from then on. */
+    isNew(
+      run: string,
+      now: { readonly window: number; readonly figure: number; readonly isEnd: boolean },
+    ): boolean {
+      const former = reported.get(run);
+      if (former?.[0] === now.window && (!now.isEnd || former[1] === now.figure)) return false;
+      reported.set(run, [now.window, now.figure]);
+      return true;
+    },
+    forget: (run: string) => void reported.delete(run),
+  };
+}
 
 const keyOf = ({ leaseId, host }: RunOrder): string => `${leaseId} ${host}`;
 

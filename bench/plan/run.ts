@@ -16,6 +16,7 @@ import { drawPlanFigures } from "./figures.ts";
 import { dataPath } from "./files.ts";
 import { measureFits } from "./fit.ts";
 import { measureFragmentation } from "./fragmentation.ts";
+import { measureLearning } from "./learning.ts";
 import { measureLinks } from "./links.ts";
 import {
   measureOwnPipelines,
@@ -102,6 +103,11 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     const together = await measureTogether(request.seed, setting.say);
     bars.push(...together.bars);
     tables.push(together.table);
+  }
+  if (isChosen("learning")) {
+    const learning = await measureLearning(request.seed, setting.say);
+    bars.push(...learning.bars);
+    tables.push(learning.table);
   }
   return { bars, tables, details: { cuts, pipelines } };
 }

@@ -18,10 +18,24 @@ export interface LaunchExtrasNote {
   readonly message: string;
   /** Of the part `inference`: the plan over the lease's GPUs. */
   readonly onGpus?: InferenceFacts;
+  /** Of the part `plan`. */
+  readonly planned?: PlannedDegrees;
+}
+
+/** How a plan splits a model, and the step that it predicts. */
+export interface PlannedDegrees {
+  readonly dataParallel: number;
+  readonly pipelineParallel: number;
+  readonly tensorParallel: number;
+  /** 1 where nobody shares out experts. */
+  readonly expertParallel: number;
+  readonly stepMs: number;
 }
 
 /** Names the file of the parallelism plan. */
 export const PLAN_VARIABLE = "ORBWEAVER_PLAN";
+/** Beside it: the `PlannedStep` (step-record.ts) against which the agent reports measured steps. */
+export const PLANNED_STEP_FILE = "plan-step.json";
 
 /** A file beside the processes; a plain name without folders. */
 export interface ExtraFile {

@@ -25,6 +25,8 @@ export interface GangEnd {
   readonly checkpoint?: CheckpointMark;
   /** Bandwidth of the gang's collectives, from the first of its hosts whose processes reported it. */
   readonly measuredGbs?: number;
+  /** Typical time of its training steps, likewise. */
+  readonly stepMs?: number;
   /** The most memory that any host's part used at once, where that is known. */
   readonly peakMemoryBytes?: number;
   /** The ends of a batch's tasks, as its hosts reported them. */
@@ -76,10 +78,9 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
   const cause = earliestCause(ends);
   const packed = reports.flatMap(({ packedTasks = [] }) => packedTasks);
   const peaks = reports.flatMap(({ peakMemoryBytes = [] }) => peakMemoryBytes);
-  const measured = reports.flatMap(({ host, measuredGbs }) =>
-    measuredGbs === undefined ? [] : [{ host, measuredGbs }],
-  );
-  const [first] = measured.sort((a, b) => byCodeUnit(a.host, b.host));
+  const inOrder = [...reports].sort((a, b) => byCodeUnit(a.host, b.host));
+  const [measuredGbs] = inOrder.flatMap((report) => report.measuredGbs ?? []);
+  const [stepMs] = inOrder.flatMap((report) => report.stepMs ?? []);
   return {
     end: cause !== undefined ? "failed" : endOf(reports, ends),
     ...(cause !== undefined && { cause }),
@@ -92,7 +93,8 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
     ...(started.length > 0 && { startedAtMs: Math.min(...started) }),
     endedAtMs: Math.max(nowMs, ...reports.map((report) => report.endedAtMs)),
     ...(checkpoint !== undefined && { checkpoint }),
-    ...(first !== undefined && { measuredGbs: first.measuredGbs }),
+    ...(measuredGbs !== undefined && { measuredGbs }),
+    ...(stepMs !== undefined && { stepMs }),
     ...(peaks.length > 0 && { peakMemoryBytes: Math.max(...peaks) }),
     ...(reports.some(({ tasks }) => tasks !== undefined) && {
       tasks: reports.flatMap(({ tasks = [] }) => tasks),

@@ -55,6 +55,10 @@ export function granted(job: Job, grant: Grant, nowMs: number): JobStep {
     },
     nowMs,
   );
+  const former = attempts
+    .flatMap(({ launchExtras = [] }) => launchExtras)
+    .flatMap(({ planned = [] }) => planned)
+    .at(-1);
   const clusters = [...new Set(lease.gpus.map((part) => clusterOf(part.host)))];
   return andThen(mark(noted, "running", clusters), (marked) => {
     if (isCalledOff(marked) || marked.extras.length === 0)
@@ -71,6 +75,7 @@ export function granted(job: Job, grant: Grant, nowMs: number): JobStep {
           gpus: lease.gpus,
           attempt,
           parts: marked.extras,
+          ...(former !== undefined && { former }),
         },
       },
     }));
@@ -171,7 +176,7 @@ function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): J
 
 /** The run is over: its end is noted, and the fleet is told. */
 function settle(job: Job, end: GangEnd): Job {
-  const { end: how, cause, startedAtMs, endedAtMs, measuredGbs, peakMemoryBytes } = end;
+  const { end: how, cause, startedAtMs, endedAtMs, measuredGbs, stepMs, peakMemoryBytes } = end;
   const { givenUp } = job;
   const isGivenUp = givenUp !== undefined && gaveWay(end);
   const noted = changeAttempt(job, ({ preempted, ...former }) => {
@@ -182,6 +187,7 @@ function settle(job: Job, end: GangEnd): Job {
       endedAtMs,
       ...(startedAtMs !== undefined && { startedAtMs }),
       ...(measuredGbs !== undefined && { measuredGbs }),
+      ...(stepMs !== undefined && { stepMs }),
       ...(peakMemoryBytes !== undefined && { peakMemoryBytes }),
       ...(cause !== undefined && !isPreempted && !isGivenUp && { cause }),
       ...(isGivenUp && { givenUp }),

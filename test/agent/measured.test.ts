@@ -5,9 +5,10 @@ import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { nodeSystem } from "../../agent/system/node-system.ts";
 import { bandwidthFile, bandwidthIn, readBandwidth } from "../../agent/folder/bandwidth-file.ts";
+import { stepIn } from "../../agent/folder/steps-file.ts";
 import { reportMeasured } from "../../agent/telemetry/measure-report.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
-import type { MeasuredNote } from "../../protocol/model-messages.ts";
+import type { MeasuredNote, StepNote } from "../../protocol/model-messages.ts";
 import {
   eventually,
   folder,
@@ -73,6 +74,30 @@ describe("the file", () => {
   });
 });
 
+describe("the file of steps", () => {
+  it.each([
+    { name: "after the first three", text: "900\n500\n300\n10\n11\n12\n13\n14\n", want: 12 },
+    { name: "too few", text: "900\n500\n300\n10\n11\n12\n13\n", want: undefined },
+    {
+      name: "a line that is being written",
+      text: "9\n9\n9\n10\n10\n10 ms\n10\n10\n1",
+      want: 10,
+    },
+    { name: "no times", text: "0\n-1\nNaN\n1e99\nx\n".repeat(9), want: undefined },
+    { name: "the last hundred", text: `${"7\n".repeat(500)}${"9\n".repeat(101)}`, want: 9 },
+  ])("$name", ({ text, want }) => {
+    expect(stepIn(text)).toBe(want);
+  });
+
+  it("is named in a job's environment, and what it says comes with the report", async () => {
+    const { runs } = testAgent();
+    const lines = "for ms in 90 50 30 20 21 22 23 24; do echo $ms; done";
+    const report = await runs.run(orderOf(`${lines} > "$ORBWEAVER_STEPS_FILE"`));
+    expect(report).toMatchObject({ end: "completed", stepMs: 22 });
+    expect(report).not.toHaveProperty("measuredGbs");
+  });
+});
+
 describe("the words", () => {
   const gang: RunOrder["gang"] = [
     { host: HOST, mask: 1, address: "" },
@@ -90,7 +115,7 @@ describe("the words", () => {
 
   function teller({ failures = 0 } = {}) {
     const closing = new AbortController();
-    const told: MeasuredNote[] = [];
+    const told: (MeasuredNote | StepNote)[] = [];
     let left = failures;
     const reports = reportMeasured({
       hosts: [],
@@ -122,7 +147,7 @@ describe("the words", () => {
     expect(told).toMatchObject([
       { jobId: order.jobId, attempt: order.attempt, window: 1, gbs: 80 },
     ]);
-    expect(told[0]?.gpus).toEqual(gang.map(({ host, mask }) => ({ host, mask })));
+    expect(told).toMatchObject([{ gpus: gang.map(({ host, mask }) => ({ host, mask })) }]);
     await end();
   });
 
@@ -134,7 +159,30 @@ describe("the words", () => {
     reports.ended(of, said);
     reports.ended(order, report(70));
     await eventually(() => told.length > 0);
-    expect(told.map(({ gbs }) => gbs)).toEqual([70]);
+    expect(told.map((word) => "gbs" in word && word.gbs)).toEqual([70]);
+    await end();
+  });
+
+  const planned = {
+    ...{ model: "m 1", gpuType: "A100", plan: "DP 2", predictedMs: 12 },
+    ...{ computeMs: 9, communicationMs: 1, otherMs: 0 },
+  };
+  const planOrder = (text: string): RunOrder => ({
+    ...order,
+    gang: gang.slice(0, 1),
+    launchExtras: { env: {}, files: [{ name: "plan-step.json", text }] },
+  });
+
+  it("are of the step, too, where the model was planned, on one host as well", async () => {
+    const { reports, told, end } = teller();
+    const said = { ...report(80), stepMs: 13 };
+    reports.ended({ ...order, gang: gang.slice(0, 1) }, said);
+    reports.ended(planOrder("no JSON"), said);
+    reports.ended(planOrder(JSON.stringify({ ...planned, more: "x" })), said);
+    reports.ended(planOrder(JSON.stringify(planned)), { ...said, hasStarted: false });
+    await eventually(() => told.length > 0);
+    expect(told).toMatchObject([{ jobId: order.jobId, planned, measuredMs: 13 }]);
+    expect(told).toHaveLength(1);
     await end();
   });
 });

@@ -2,12 +2,14 @@
 
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { openBandwidthModel } from "../../client/bandwidth-model.ts";
+import type { JobView } from "../../client/index.ts";
 import { clusterId, jobId, parseHostId } from "../../domain/values/ids.ts";
 import {
   BANDWIDTH_MODEL_RULES,
   BANDWIDTH_MODEL_WORKFLOW,
   bandwidthModelWorkflowId,
   JOB_TASK_QUEUE,
+  keptStepsQuery,
   measuredSignal,
   type MeasuredNote,
 } from "../../protocol/messages.ts";
@@ -106,6 +108,40 @@ it("a gang over hosts is granted by it, and shows what was expected beside what 
   expect(attempts).toMatchObject([{ bandwidth: { model: "v1" }, measuredGbs: 55 }]);
   expect(attempts[0]?.bandwidth?.predictedGbs).toBeGreaterThan(0);
 }, 120_000);
+
+it("the step that a planned job measured is shown beside the prediction, and corrects the plan of the next", async () => {
+  /** As a trainer would whose steps take half as long again as its plan says. */
+  const program = `
+    const { readFileSync, appendFileSync } = require("node:fs");
+    const { predicted } = JSON.parse(readFileSync(process.env.ORBWEAVER_PLAN, "utf8"));
+    if (process.env.RANK === "0")
+      for (let step = 0; step < 12; step += 1)
+        appendFileSync(process.env.ORBWEAVER_STEPS_FILE, 1.5 * predicted.stepMs + "\\n");`;
+  const run = async () => {
+    const { jobId: id } = await world.orbweaver.submit({
+      name: "stepping",
+      gang: { gpus: 2 },
+      model: "gpt2-350m",
+      batch: 32,
+      run: { command: [process.execPath, "-e", program] },
+    });
+    await world.orbweaver.job(id).result();
+    const { stdout } = await world.cli(["status", id, "--json"]);
+    return JSON.parse(stdout) as {
+      readonly step: Readonly<Record<"predictedMs" | "measuredMs" | "error", number>>;
+      readonly attempts: readonly JobView["attempts"][number][];
+    };
+  };
+  const first = await run();
+  expect(first.step.measuredMs).toBeCloseTo(1.5 * first.step.predictedMs, 3);
+  expect(first.step.error).toBeCloseTo(-1 / 3, 3);
+  await expect
+    .poll(() => model().query(keptStepsQuery), { timeout: 60_000, interval: 250 })
+    .toMatchObject([{ gpuType: "H100", measuredMs: first.step.measuredMs }]);
+  const second = await run();
+  expect(second.attempts[0]?.launchExtras?.[0]?.message).toMatch(/corrected by 1 measured run: /);
+  expect(second.step.predictedMs).toBeGreaterThan(1.2 * first.step.predictedMs);
+}, 180_000);
 
 it("a solver worker that is killed in training costs nothing: the good version serves on, and the next worker publishes", async () => {
   await tell(words("second", 0.5));

@@ -31,6 +31,7 @@ import type {
   TrainingNote,
 } from "../../protocol/model-messages.ts";
 import { isFields } from "../../lib/fields.ts";
+import { readStepNote, withStep } from "./step-memory.ts";
 
 export const MAX_SAMPLES = 512;
 export const MAX_PER_SET = 4;
@@ -68,7 +69,10 @@ export const NO_MEMORY: ModelMemory = Object.freeze({
 export function takeIn(memory: ModelMemory, words: unknown, cluster: string): ModelMemory {
   let next = memory;
   for (const word of Array.isArray(words) ? words : [words]) {
-    next = isMeasured(word, cluster) ? takeWord(next, word) : { ...next, unfit: next.unfit + 1 };
+    const step = readStepNote(word);
+    if (step !== undefined) next = { ...next, steps: withStep(next.steps ?? [], step) };
+    else if (isMeasured(word, cluster)) next = takeWord(next, word);
+    else next = { ...next, unfit: next.unfit + 1 };
   }
   return next;
 }

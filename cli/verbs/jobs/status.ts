@@ -23,6 +23,7 @@ import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts
 import { fleetText, movesText, movingText } from "../../text/cell-moves.ts";
 import { inferencePlanText } from "../../text/inference-plan.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
+import { stepOf, stepText } from "../../text/step-text.ts";
 import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
 import { quietDocument, type QuietHost } from "../../command/quiet-hosts.ts";
 import { factsText, tableText, type Column } from "../../terminal/table.ts";
@@ -72,7 +73,9 @@ export function statusVerb(context: CommandContext): Command {
         ]);
         const ui = direct && workflowUrl(direct.connection, view.jobId);
         if (values.json === true) {
+          const step = stepOf(view, live);
           const more = {
+            ...(step !== undefined && { step }),
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
             ...(ui !== undefined && { ui }),
             ...(tasks !== undefined && { tasks }),
@@ -126,6 +129,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["runs on", runsOn(view)],
     ["bandwidth", bandwidthText(view, live)],
     ["GPU use", useText(live)],
+    ["step", stepText(stepOf(view, live))],
     ["peak memory", peakText(view)],
     ["serves", servedText(live)],
     ...extrasFacts(view),

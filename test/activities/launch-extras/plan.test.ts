@@ -3,13 +3,14 @@
 import { readFileSync } from "node:fs";
 import { expect, it, test } from "vitest";
 import { packProfile } from "../../../activities/launch-extras/packed-profile.ts";
-import { planProvider } from "../../../activities/launch-extras/plan.ts";
+import { planProviderOver } from "../../../activities/launch-extras/plan.ts";
 import { parseFleetYaml } from "../../../domain/fleet/fleet-file.ts";
 import type { FleetShape } from "../../../domain/fleet/fleet.ts";
 import { clusterId, hostId, jobId } from "../../../domain/values/ids.ts";
 import { parseJobYaml } from "../../../domain/job/job-file.ts";
 import type { JobSpec } from "../../../domain/job/job.ts";
 import { extrasOf } from "../../../domain/lease/launch-extras.ts";
+import type { KeptStep } from "../../../domain/model/step-record.ts";
 import type { PlanDocument } from "../../../planning/parallelism/plan-document.ts";
 
 function specOf(lines: string): JobSpec {
@@ -52,6 +53,8 @@ test.each([
   expect(extrasOf(specOf(lines))).toEqual(want);
 });
 
+const planProvider = planProviderOver(() => Promise.reject(new Error("nobody keeps steps")));
+
 const order = (spec: JobSpec) => ({
   fleetWorkflowId: "fleet",
   jobId: jobId("job-1"),
@@ -77,6 +80,41 @@ it("gives a file in which every rank of the lease has its place", async () => {
     [2, "eu-1/h2"],
     [3, "eu-1/h2"],
   ]);
+});
+
+it("is corrected by steps that runs of the model measured in the clusters of the lease, and says so", async () => {
+  const spec = specOf("model: gpt2-1.3b\nbatch: 32");
+  const provided = async (kept: readonly KeptStep[], former?: object) => {
+    const asked: string[] = [];
+    const made = await planProviderOver((_order, cluster) => {
+      asked.push(cluster);
+      return Promise.resolve(kept);
+    }).provide(
+      { ...order(spec), ...(former !== undefined && { former: former as never }) },
+      shape(),
+      new AbortController().signal,
+    );
+    expect(asked).toEqual(["eu-1"]);
+    const step = made?.files.find(({ name }) => name === "plan-step.json")?.text ?? "";
+    return { ...made, step: JSON.parse(step) as KeptStep };
+  };
+  const plain = await provided([]);
+  expect(plain.message).not.toMatch(/corrected/);
+  expect(plain.planned?.stepMs).toBe(plain.step.predictedMs);
+  const run = { ...plain.step, run: "a", measuredMs: 2 * plain.step.predictedMs, atMs: 1 };
+  const runs = Array.from({ length: 8 }, () => run);
+  const corrected = await provided(runs);
+  expect(corrected.message).toMatch(/; corrected by 8 measured runs: compute × \d\.\d\d, comm/);
+  const ratio = (corrected.planned?.stepMs ?? 0) / (plain.planned?.stepMs ?? 1);
+  expect(ratio).toBeGreaterThan(1.6);
+  expect(ratio).toBeLessThan(2);
+  // Another model and another GPU type have measured nothing of this one.
+  for (const other of [{ model: "m 1" }, { gpuType: "H100" }])
+    expect((await provided(runs.map((each) => ({ ...each, ...other })))).planned).toEqual(
+      plain.planned,
+    );
+  const again = await provided(runs, { ...plain.planned, dataParallel: 4, pipelineParallel: 1 });
+  expect(again.message).toMatch(/; (degrees as|other degrees than) before/);
 });
 
 it("plans a model by the configuration in the job file, with its tokens a sample", async () => {

@@ -1,0 +1,131 @@
+/**
+ * @file Corrects the terms of a predicted step by what runs of the same model on the same GPU type have measured.
+ *
+ * A run with terms A (compute), B (communication) and C measured m = (c A + k B + C) × e^noise. The factors c and k are those that maximise the
+ * posterior of ln c and ln k: normal around 0 with `PRIOR_LOG` before anything is measured, residuals of a Cauchy-like loss with `NOISE_LOG` and
+ * `OUTLIER_LOG`, found by iteratively reweighted Gauss–Newton steps. Runs whose plans communicate in different shares tell c and k apart; where all are alike the prior
+ * shares the error out by what either term can explain. With n runs no factor is beyond `MOST_OF_A_RUN`^n, and never beyond `MOST`: a report that is
+ * wrong moves plans by little, and a second and third one have to agree with it.
+ * Planning with corrections means planning on `correctedSite`: slower or faster GPUs and links, the same search. Pure. Cost: O(runs).
+ */
+
+import type { KeptStep, StepTerms } from "../../domain/model/step-record.ts";
+import { median } from "../../lib/median.ts";
+import { textHash } from "../../lib/text-hash.ts";
+import type { PlanModel } from "./models.ts";
+import type { PlanSite, Way } from "./site.ts";
+import type { StepParts } from "./step-time.ts";
+
+/** How many times longer than by data sheets and stated links. */
+export interface StepCorrections {
+  readonly compute: number;
+  readonly communication: number;
+  /** Runs behind them; without any both are 1. */
+  readonly runs: number;
+}
+
+export const NO_CORRECTIONS: StepCorrections = Object.freeze({
+  compute: 1,
+  communication: 1,
+  runs: 0,
+});
+
+const PRIOR_LOG = 0.5;
+const NOISE_LOG = 0.15;
+const OUTLIER_LOG = 0.25;
+const MOST_OF_A_RUN = 1.5;
+const MOST = 4;
+const ROUNDS = 40;
+const NAME_CHARS = 120;
+const HASH_DIGITS = 12;
+/** A step of the search. */
+const MOST_STEP_LOG = 0.5;
+
+export function stepCorrections(kept: readonly KeptStep[]): StepCorrections {
+  if (kept.length === 0) return NO_CORRECTIONS;
+  const start = median(
+    kept.map(({ measuredMs, computeMs, communicationMs, otherMs }) =>
+      Math.log(measuredMs / (computeMs + communicationMs + otherMs)),
+    ),
+  );
+  let [u, v] = [start, start];
+  const prior = PRIOR_LOG ** -2;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    let [uu, uv, vv, gu, gv] = [prior, 0, prior, -prior * u, -prior * v];
+    for (const { measuredMs, computeMs, communicationMs, otherMs } of kept) {
+      const [compute, sent] = [Math.exp(u) * computeMs, Math.exp(v) * communicationMs];
+      const allMs = compute + sent + otherMs;
+      const off = Math.log(measuredMs / allMs);
+      const weight = NOISE_LOG ** -2 / (1 + (off / OUTLIER_LOG) ** 2);
+      const [a, b] = [compute / allMs, sent / allMs];
+      uu += weight * a * a;
+      uv += weight * a * b;
+      vv += weight * b * b;
+      gu += weight * a * off;
+      gv += weight * b * off;
+    }
+    const det = uu * vv - uv * uv;
+    u += clamped((vv * gu - uv * gv) / det, MOST_STEP_LOG);
+    v += clamped((uu * gv - uv * gu) / det, MOST_STEP_LOG);
+  }
+  const most = Math.min(Math.log(MOST), kept.length * Math.log(MOST_OF_A_RUN));
+  return {
+    compute: Math.exp(clamped(u, most)),
+    communication: Math.exp(clamped(v, most)),
+    runs: kept.length,
+  };
+}
+
+const clamped = (value: number, most: number): number => Math.max(-most, Math.min(most, value));
+
+/** Whose steps are compared: a model's on GPUs of these types. */
+export type StepSubject = Pick<KeptStep, "model" | "gpuType">;
+
+export function stepSubject({ name, layers }: PlanModel, { hosts }: PlanSite): StepSubject {
+  const types = [...new Set(hosts.map(({ gpuType }) => gpuType))].sort();
+  return {
+    model: `${name.slice(0, NAME_CHARS)} ${textHash(JSON.stringify(layers)).slice(0, HASH_DIGITS)}`,
+    gpuType: types.join("+"),
+  };
+}
+
+export const isSameSubject =
+  ({ model, gpuType }: StepSubject) =>
+  (kept: StepSubject): boolean =>
+    kept.model === model && kept.gpuType === gpuType;
+
+/** The site on which the same predictions are the corrected ones. */
+export function correctedSite(
+  { hosts, fabric, between }: PlanSite,
+  { compute, communication }: StepCorrections,
+): PlanSite {
+  const slowed = (way: Way): Way => ({
+    ...way,
+    gbs: way.gbs / communication,
+    latencyMs: way.latencyMs * communication,
+  });
+  return {
+    hosts: hosts.map((host) => ({
+      ...host,
+      teraflops: host.teraflops / compute,
+      inside: slowed(host.inside),
+    })),
+    fabric: (cluster) => slowed(fabric(cluster)),
+    between: (from, to) => slowed(between(from, to)),
+  };
+}
+
+/** The terms of a step that was predicted on a corrected site, without its corrections. Waits are shared out by what the busiest GPUs do. */
+export function stepTerms(
+  parts: StepParts,
+  { compute, communication }: StepCorrections,
+): StepTerms {
+  const { computeMs, bubbleMs, tensorMs, exchangeMs, sendMs, reduceMs, updateMs } = parts;
+  const sent = tensorMs + exchangeMs + sendMs;
+  const waits = 1 + bubbleMs / (computeMs + sent);
+  return {
+    computeMs: (computeMs * waits) / compute,
+    communicationMs: (sent * waits + reduceMs) / communication,
+    otherMs: updateMs,
+  };
+}

@@ -1,0 +1,121 @@
+/** @file Corrections by measured steps: what runs tell of compute and of links, how little one of them may say alone, and sites that are corrected. */
+
+import fc from "fast-check";
+import { describe, expect, it, test } from "vitest";
+import type { KeptStep } from "../../../domain/model/step-record.ts";
+import { frameworkOn } from "../../../planning/parallelism/framework.ts";
+import { planTraining } from "../../../planning/parallelism/plan.ts";
+import { layerSums } from "../../../planning/parallelism/split.ts";
+import {
+  correctedSite,
+  NO_CORRECTIONS,
+  stepCorrections,
+  stepSubject,
+  stepTerms,
+} from "../../../planning/parallelism/step-corrections.ts";
+import { playedStep } from "../../../planning/parallelism/step-time.ts";
+import { randomFrom } from "../../../lib/random.ts";
+import { host, preset, siteOf } from "./sites.ts";
+
+const kept = (computeMs: number, communicationMs: number, measuredMs: number): KeptStep => ({
+  ...{ model: "m", gpuType: "A100", plan: "DP 1", run: "r", predictedMs: 1, atMs: 0, otherMs: 0 },
+  ...{ computeMs, communicationMs, measuredMs },
+});
+/** Of a world with these factors. */
+const measured = (shares: readonly number[], c: number, k: number): readonly KeptStep[] =>
+  shares.map((share) => {
+    const [compute, sent] = [1000 * (1 - share), 1000 * share];
+    return kept(compute, sent, c * compute + k * sent);
+  });
+
+describe("factors", () => {
+  it("are 1 before anything is measured", () => {
+    expect(stepCorrections([])).toBe(NO_CORRECTIONS);
+  });
+
+  it("tell compute and links apart where plans communicate in different shares", () => {
+    const shares = Array.from({ length: 12 }, (_, at) => (at % 6) / 6);
+    const { compute, communication, runs } = stepCorrections(measured(shares, 1.8, 0.7));
+    expect(compute).toBeCloseTo(1.8, 1);
+    expect(communication).toBeCloseTo(0.7, 1);
+    expect(runs).toBe(12);
+  });
+
+  it("leave links alone where nothing was sent", () => {
+    const { compute, communication } = stepCorrections(measured([0, 0, 0, 0, 0, 0], 1.5, 1));
+    expect(compute).toBeCloseTo(1.5, 1);
+    expect(communication).toBe(1);
+  });
+
+  it("come nearer to what was measured the more runs say so", () => {
+    const of = (count: number): number =>
+      stepCorrections(measured(Array<number>(count).fill(0), 1.4, 1)).compute;
+    expect(of(1)).toBeGreaterThan(1.2);
+    expect(of(2)).toBeGreaterThan(of(1));
+    expect(of(8)).toBeGreaterThan(of(2));
+    expect(of(8)).toBeLessThan(1.4);
+  });
+
+  it("are the same in whatever order the runs came", () => {
+    const runs = measured([0.1, 0.4, 0.7], 1.3, 0.8);
+    const [there, back] = [stepCorrections(runs), stepCorrections([...runs].reverse())];
+    expect(back.compute).toBeCloseTo(there.compute, 9);
+    expect(back.communication).toBeCloseTo(there.communication, 9);
+  });
+
+  it("move by at most a half for one run, and hardly for one among ten that agree", () => {
+    const absurd = kept(900, 100, 7_900);
+    const alone = stepCorrections([absurd]);
+    expect(Math.max(alone.compute, alone.communication)).toBeLessThanOrEqual(1.5 + 1e-9);
+    const shares = Array.from({ length: 10 }, (_, at) => at / 12);
+    const among = stepCorrections([...measured(shares, 1.2, 1.1), absurd]);
+    const without = stepCorrections(measured(shares, 1.2, 1.1));
+    expect(among.compute / without.compute).toBeCloseTo(1, 1);
+    expect(among.communication / without.communication).toBeCloseTo(1, 1);
+  });
+
+  test("stay within their bounds whatever is kept", () => {
+    const ms = fc.double({ min: 0.01, max: 1e8, noNaN: true });
+    fc.assert(
+      fc.property(fc.array(fc.tuple(ms, fc.oneof(fc.constant(0), ms), ms)), (rows) => {
+        const { compute, communication } = stepCorrections(rows.map((row) => kept(...row)));
+        for (const factor of [compute, communication]) {
+          expect(factor).toBeGreaterThanOrEqual(1 / 4 - 1e-9);
+          expect(factor).toBeLessThanOrEqual(4 + 1e-9);
+        }
+      }),
+    );
+  });
+});
+
+describe("a corrected site", () => {
+  const site = siteOf(host("a", 4), host("b", 4));
+  const model = preset("gpt2-1.3b");
+
+  test("makes a step longer by the factors of its terms", async () => {
+    const request = { model, site, batch: 32, random: randomFrom(1, "plan") };
+    const answer = await planTraining(request);
+    if (answer.kind === "blocked") throw new Error(answer.message);
+    const { split, parts, stepMs } = answer.plan;
+    const terms = stepTerms(parts, NO_CORRECTIONS);
+    expect(terms.computeMs + terms.communicationMs + terms.otherMs).toBeCloseTo(stepMs, 6);
+    const sums = layerSums(model, frameworkOn(site));
+    const twice = { compute: 2, communication: 2, runs: 1 };
+    const played = playedStep(split, { site: correctedSite(site, twice), sums });
+    expect(played.totalMs).toBeCloseTo(2 * (stepMs - terms.otherMs) + terms.otherMs, 3);
+    // The record of a corrected prediction is that of the plain one.
+    const again = stepTerms(played.parts, twice);
+    expect(again.computeMs).toBeCloseTo(terms.computeMs, 3);
+    expect(again.communicationMs).toBeCloseTo(terms.communicationMs, 3);
+  });
+
+  test("is another subject for other layers and for other GPUs", () => {
+    const own = stepSubject(model, site);
+    expect(stepSubject(model, siteOf(host("c", 2)))).toEqual(own);
+    expect(stepSubject(preset("gpt2-350m"), site).model).not.toBe(own.model);
+    const longer = { ...model, layers: model.layers.slice(1) };
+    expect(stepSubject(longer, site).model).not.toBe(own.model);
+    const mixed = siteOf(host("a", 4), host("h", 4, { gpuType: "H100" }));
+    expect(stepSubject(model, mixed).gpuType).toBe("A100+H100");
+  });
+});
