@@ -107,16 +107,18 @@ export async function measureLearning(
     table: {
       title: "Steps predicted before and after ten measured runs",
       columns: ["WORLD", "JOBS", "ERROR BEFORE %", "ERROR AFTER %", "STEP ÷", "WORST"],
-      rows: worlds
-        .filter((own) => own.length > 0)
-        .map((own, at) => [
-          String(seed + at),
-          String(own.length),
-          percent(mean(own.map(({ errorBefore }) => errorBefore))),
-          percent(mean(own.map(({ error }) => error))),
-          mean(own.map(({ ratio }) => ratio)).toFixed(3),
-          Math.max(...own.map(({ ratio }) => ratio)).toFixed(3),
-        ]),
+      rows: worlds.map((own, at) => [
+        String(seed + at),
+        String(own.length),
+        ...(own.length === 0
+          ? ["", "", "", ""]
+          : [
+              percent(mean(own.map(({ errorBefore }) => errorBefore))),
+              percent(mean(own.map(({ error }) => error))),
+              mean(own.map(({ ratio }) => ratio)).toFixed(3),
+              Math.max(...own.map(({ ratio }) => ratio)).toFixed(3),
+            ]),
+      ]),
     },
   };
 }
