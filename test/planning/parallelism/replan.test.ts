@@ -38,17 +38,7 @@ it("keeps each of the degrees that the best ones do not beat by enough, and chan
     expect([isKept, saving]).toEqual([wanted, 1 - stepMs / other.stepMs]);
     expect(degreesOf(answer.plan.split)).toEqual(degreesOf(wanted ? other.split : split));
   }
-  expect([...outcomes]).toContain(false);
-});
-
-it("keeps degrees that are a little worse", async () => {
-  const { stepMs, others } = await best();
-  const [second] = others;
-  if (second === undefined) throw new Error("there is one plan only");
-  // As if the second best were only just so: slower GPUs would not do, so the margin is met by its own distance.
-  const isNear = 1 - stepMs / second.stepMs <= LEAST_SAVING;
-  const { isKept } = await replan(request, degreesOf(second.split));
-  expect(isKept).toBe(isNear);
+  expect(outcomes.size).toBe(2);
 });
 
 it("plans anew where the former degrees are the best, do not fit the GPUs, or there were none", async () => {
