@@ -25,6 +25,7 @@ import {
   type JobActivities,
   type JobEntry,
 } from "../protocol/control-contract.ts";
+import { sealProblem, type KeysInUse } from "../protocol/seal.ts";
 import type { FollowActivities } from "../protocol/predecessors.ts";
 import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
@@ -41,12 +42,22 @@ const RULES_UNDER: Readonly<Record<Asked, number>> = {
   all: JOB_RULES,
 };
 
-export function createJobActivities(client: Client): JobActivities & FollowActivities {
+/** `keys`: of the payloads; with them a job whose input is not encrypted, or not for it, is refused. */
+export function createJobActivities(
+  client: Client,
+  keys?: KeysInUse,
+): JobActivities & FollowActivities {
   const inbox = createInbox(client);
   const askedBy = signedFleets(client);
   return {
     ...createFollowActivities(client),
     async admit(file, entry) {
+      // The server says when the job began; nobody who starts one chooses that.
+      const unsealed = sealProblem(keys, entry.flaw, { atMs: entry.submittedAtMs });
+      if (unsealed !== undefined) {
+        const message = `the job's input is refused: ${unsealed}`;
+        return { kind: "refused", code: "NOT_ALLOWED", message };
+      }
       const tooLong = fileTooLarge(file);
       if (tooLong !== undefined)
         return { kind: "refused", code: "REQUEST_TOO_LARGE", message: tooLong.message };

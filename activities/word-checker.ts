@@ -1,10 +1,12 @@
 /**
  * @file Checks who has said what came to a workflow: each word's proof against the keys that this worker believes of the sender's role.
  *
+ * Where payloads have keys, a word that came in the open is not heard either.
  * Cost: 0.2 ms a signed word, in Node's pool of threads; nothing for one without a proof. The keys are those of the moment; the verdicts are in
  * history, so a rotation changes no past.
  */
 
+import { sealProblem, type KeysInUse, type SealFlaw } from "../protocol/seal.ts";
 import { digestOf, hasSigned } from "../access/word-signature.ts";
 import { provenSigner } from "../access/job-proof.ts";
 import { believedKeys, operatorKeys, wordKeyFiles } from "../access/role-keys.ts";
@@ -24,12 +26,14 @@ export interface WordTrust {
   readonly keysOf: (role: Speaker) => readonly string[];
   /** The deployment lets everybody speak who reaches the namespace (`trust: namespace`). */
   readonly isEverybodyTrusted: boolean;
+  /** Of the payloads, where there are any: what is not encrypted is not heard, whoever is trusted. */
+  readonly payloadKeys?: KeysInUse;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What the control plane's workers of this environment believe. */
-export function wordTrust(env: Environment = process.env): WordTrust {
+export function wordTrust(env: Environment = process.env, payloadKeys?: KeysInUse): WordTrust {
   const keys = new Map<Speaker, () => readonly string[]>(
     WORD_ROLES.map((role) => [role, believedKeys(wordKeyFiles(role, env))]),
   );
@@ -37,6 +41,7 @@ export function wordTrust(env: Environment = process.env): WordTrust {
   return {
     keysOf: (role) => keys.get(role)?.() ?? [],
     isEverybodyTrusted: env["ORBWEAVER_TRUST"] === "namespace",
+    ...(payloadKeys !== undefined && { payloadKeys }),
   };
 }
 
@@ -46,7 +51,7 @@ const AT_ONCE = 4;
 export function createWordActivities(trust: WordTrust): WordActivities {
   return {
     async checkWords({ workflowId, words, submitted }, values) {
-      if (trust.isEverybodyTrusted) return { refused: [] };
+      if (trust.isEverybodyTrusted && trust.payloadKeys === undefined) return { refused: [] };
       const starts: number[] = [];
       let end = 0;
       for (const { bytes } of words) {
@@ -69,7 +74,20 @@ export function createWordActivities(trust: WordTrust): WordActivities {
   };
 }
 
-async function problemOf(
+/** Who is trusted without a proof needs none, and a proof speaks for what was said before there were keys. */
+async function problemOf(trust: WordTrust, word: Heard): Promise<string | undefined> {
+  const { isEverybodyTrusted, payloadKeys } = trust;
+  if (isEverybodyTrusted && word.flaw === undefined) return undefined;
+  const unproven = await proofProblem(trust, word);
+  if (unproven !== undefined && !isEverybodyTrusted) return unproven;
+  const atMs = parseProof(word.proof)?.atMs;
+  const isSigned = unproven === undefined;
+  return sealProblem(payloadKeys, word.flaw, {
+    ...(isSigned && atMs !== undefined && { atMs, isSigned }),
+  });
+}
+
+async function proofProblem(
   { keysOf }: WordTrust,
   { workflowId, signal, proof: text, value, submitted }: Heard,
 ): Promise<string | undefined> {
@@ -96,6 +114,7 @@ interface Heard {
   readonly signal: string;
   readonly proof?: string;
   readonly value: Uint8Array;
+  readonly flaw?: SealFlaw;
   readonly submitted: string | undefined;
 }
 

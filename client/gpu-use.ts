@@ -28,14 +28,15 @@ export async function gpuUse(
   client: Client,
   { fleet, cluster, queueOf = () => undefined }: UseQuery,
 ): Promise<ReadonlyMap<HostId, HostUse>> {
-  const presence = client.workflow.getHandle(presenceWorkflowId(fleet, cluster));
+  const workflowId = presenceWorkflowId(fleet, cluster);
+  const presence = client.workflow.getHandle(workflowId);
   const { raw } = await asked(client, `the presence of ${cluster}`, () => presence.describe());
   const use = new Map<HostId, HostUse>();
   for (const { activityType, activityOptions, heartbeatDetails } of raw.pendingActivities ?? []) {
     if (activityType?.name !== "keepContact") continue;
     // The presence chose it: an agent can say what it likes, but only in its own activity.
     const queue = activityOptions?.taskQueue?.name;
-    const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? []);
+    const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? [], workflowId);
     for (const [host, gpus] of readPresenceBeat(details))
       if (clusterOf(host) === cluster && (queueOf(host) ?? queue) === queue) use.set(host, gpus);
   }

@@ -57,6 +57,7 @@ async function rowOf(client: Client, raw: RawRow, memos: readonly string[]): Pro
       : await decodedPayloads(
           client,
           asked.map(({ payload }) => payload),
+          raw.execution?.workflowId ?? undefined,
         );
   const closeTime = dateOf(raw.closeTime);
   return {

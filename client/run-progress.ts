@@ -34,7 +34,7 @@ export async function runProgress(client: Client, jobId: JobId): Promise<readonl
   );
   return await Promise.all(
     runs.map(async ({ heartbeatDetails, attempt, lastFailure, lastStartedTime }) => {
-      const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? []);
+      const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? [], jobId);
       const { phase, ...said } = readHeartbeat(details);
       return {
         ...said,

@@ -300,7 +300,7 @@ export async function firstInput(
     });
     const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
     if (started?.workflowType?.name !== JOB_WORKFLOW) return undefined;
-    return await decodedPayloads(client, started.input?.payloads ?? []);
+    return await decodedPayloads(client, started.input?.payloads ?? [], jobId);
   } catch (error) {
     throw translated(error, `job ${jobId}`);
   }

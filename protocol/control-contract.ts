@@ -15,6 +15,7 @@ import type { SilenceTerms, SweepInput } from "./fleet.ts";
 import type { LobbyExit } from "./lobby-contract.ts";
 import type { RepairOrder, RepairReport } from "./repair.ts";
 import type { GrantedAgent, PreemptOrder } from "./job.ts";
+import type { SealFlaw } from "./seal.ts";
 import type { LobbyNews } from "./lobby.ts";
 import type { TimedDrainInput } from "./timed-drain.ts";
 
@@ -58,6 +59,8 @@ export interface JobEntry {
   readonly runId: RunId;
   readonly submittedAtMs: number;
   readonly nowMs: number;
+  /** How the job's input came, where that may be a reason to refuse it. */
+  readonly flaw?: SealFlaw;
 }
 
 /** The version of the job workflow's logic that new runs follow. */

@@ -46,8 +46,18 @@ export interface CronActivities {
 /** Where the submit service of a fleet takes it. */
 export const cronTaskQueue = (fleet: string): string => `orbweaver-cron-${fleet}`;
 
+const SCHEDULE_PREFIX = "orbweaver-cron-";
+
 export const cronScheduleId = (fleet: string, cron: string): string =>
-  `orbweaver-cron-${fleet}-${cron}`;
+  `${SCHEDULE_PREFIX}${fleet}-${cron}`;
+
+const TIME_END = /-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+
+/** The id that a schedule has for its workflows, of the workflow of one time, to which Temporal adds that time; undefined of any other. */
+export const startedBySchedule = (workflowId: string): string | undefined =>
+  workflowId.startsWith(SCHEDULE_PREFIX) && TIME_END.test(workflowId)
+    ? workflowId.replace(TIME_END, "")
+    : undefined;
 
 /** Jobs of a schedule have this label, with its id. */
 export const CRON_LABEL = "cron";

@@ -6,6 +6,8 @@
  * passed is heard. What a plain read of the proof says, this file says: who claims to speak, when, and under which number.
  */
 
+import type { SealFlaw } from "./seal.ts";
+
 export const PROOF_HEADER = "orbweaver-proof";
 
 /** The memo of a fleet whose words are proven: jobs that begin under it ask for proof, too. */
@@ -156,6 +158,8 @@ export interface UnprovenWord {
   readonly proof?: string;
   /** Of its value. */
   readonly bytes: number;
+  /** How it came, where that may be a reason not to hear it; absent of an asker of a former release, too. */
+  readonly flaw?: SealFlaw;
 }
 
 export interface WordsToCheck {

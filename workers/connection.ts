@@ -24,6 +24,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import { createConverters, type Converters } from "./codec/converters.ts";
 import { loadPayloadCodecs } from "./payload-codec.ts";
 import { USER } from "../protocol/word-proof.ts";
+import type { KeysInUse } from "../protocol/seal.ts";
 import type { Environment } from "./server/environment.ts";
 import { readUpState } from "./state.ts";
 import { signingInterceptor, wordProver } from "./word-signer.ts";
@@ -72,6 +73,8 @@ export interface ConnectionConfig {
 export interface WorkerPayloads {
   readonly dataConverter: DataConverter;
   readonly isEncrypted: boolean;
+  /** The keys, where there are any: what comes without them is not heard. */
+  readonly keys?: KeysInUse;
 }
 
 /** The options that `Connection` and `NativeConnection` share. */
@@ -305,9 +308,10 @@ export const withConverters = ({
   client,
   worker,
   isEncrypted,
+  keys,
 }: Converters): Pick<ConnectionConfig, "dataConverter" | "workerPayloads"> => ({
   dataConverter: client,
-  workerPayloads: { dataConverter: worker, isEncrypted },
+  workerPayloads: { dataConverter: worker, isEncrypted, ...(keys !== undefined && { keys }) },
 });
 
 function readProfile(flags: ConnectionFlags, env: Environment): ClientConfigProfile {

@@ -19,6 +19,7 @@ export interface FleetWorkerSetting extends WorkerSetting {
 
 export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void> {
   const { logger, storeDir } = setting;
+  const { keys } = setting.connection.workerPayloads;
   const decider = createDecider({
     storeDir,
     onFallback: (reason) =>
@@ -32,7 +33,7 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
       taskQueue: FLEET_TASK_QUEUE,
       activities: {
         ...createFleetActivities({ client, decider, lobbyStore, tickets }),
-        ...createWordActivities(wordTrust()),
+        ...createWordActivities(wordTrust(process.env, keys)),
         ...lobbyStore,
       },
       tuning: { maxCachedWorkflows: 50 },

@@ -9,11 +9,12 @@ import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
-  const words = createWordActivities(wordTrust());
+  const { keys } = setting.connection.workerPayloads;
+  const words = createWordActivities(wordTrust(process.env, keys));
   await runWorkflowWorker({ ...setting, speaksAs: ["jobs"] }, (client) => ({
     taskQueue: JOB_TASK_QUEUE,
     activities: {
-      ...createJobActivities(client),
+      ...createJobActivities(client, keys),
       ...createCollectiveActivities(),
       ...createLinkEndsActivities(client),
       ...createLobbyActivities(client, words),

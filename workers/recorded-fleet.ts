@@ -33,17 +33,18 @@ export async function* recordedRuns(
   let runId: string | undefined = (await client.workflow.getHandle(id).describe()).runId;
   while (runId !== undefined && runId !== "") {
     const history = await client.workflow.getHandle(id, runId).fetchHistory();
-    yield { runId, ...(await recordedRun(history, connection.workerPayloads)) };
+    yield { runId, ...(await recordedRun(history, connection.workerPayloads, id)) };
     runId =
       history.events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ??
       undefined;
   }
 }
 
-/** One run, replayed from its history. */
+/** One run, replayed from its history; of payloads that are bound to their workflow its id must be told. */
 export async function recordedRun(
   history: History,
   { dataConverter, isEncrypted }: ConnectionConfig["workerPayloads"],
+  workflowId?: string,
 ): Promise<Omit<RecordedRun, "runId">> {
   let ledger: Ledger | undefined;
   const events: LedgerEvent[] = [];
@@ -73,6 +74,7 @@ export async function recordedRun(
       sinks,
     },
     history,
+    workflowId,
   );
   if (ledger === undefined) throw new Error("the replayed history is not one of a fleet");
   return { ledger, events };

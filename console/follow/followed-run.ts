@@ -5,6 +5,7 @@ import type { FleetInput } from "../../protocol/fleet.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { openRun, type Folded } from "./fleet-run.ts";
 import {
+  codecsFor,
   createTaskReader,
   decoded,
   msOf,
@@ -37,9 +38,10 @@ export interface FollowedRun {
 export async function openFollowedRun(
   runId: string,
   first: HistoryEvent,
-  codecs: readonly PayloadCodec[],
+  shared: readonly PayloadCodec[],
 ): Promise<FollowedRun> {
   const started = first.workflowExecutionStartedEventAttributes;
+  const codecs = codecsFor(shared, started?.workflowId);
   const payload = await decoded(started?.input?.payloads?.[0], codecs);
   // The fleet's workflow takes its input by the same promise.
   const input = valueOf(payload) as FleetInput;

@@ -202,6 +202,19 @@ async function localOf(
 export const msOf = (time: temporal.api.history.v1.IHistoryEvent["eventTime"]): number =>
   Number(time?.seconds ?? 0) * 1_000 + Math.floor((time?.nanos ?? 0) / 1_000_000);
 
+/** The codecs, told whose payloads they read: none of them reads what was encrypted for another workflow. */
+export const codecsFor = (
+  codecs: readonly PayloadCodec[],
+  workflowId: string | null | undefined,
+): readonly PayloadCodec[] =>
+  typeof workflowId === "string"
+    ? codecs.map((codec) => ({
+        encode: (payloads) => codec.encode(payloads),
+        decode: (payloads) =>
+          codec.decode(payloads, { type: "workflow", namespace: "", workflowId }),
+      }))
+    : codecs;
+
 export async function decoded(
   payload: Payload | null | undefined,
   codecs: readonly PayloadCodec[],

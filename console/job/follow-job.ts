@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JobPage } from "../../page/job-wire.ts";
 import { DEFAULT_FLEET } from "../../protocol/messages.ts";
 import { endOf, isGone, pagesOf } from "../follow/history-pages.ts";
-import { decoded, msOf, valueOf, type HistoryEvent } from "../follow/workflow-task.ts";
+import { codecsFor, decoded, msOf, valueOf, type HistoryEvent } from "../follow/workflow-task.ts";
 import { createJobLife } from "./job-life.ts";
 import { createJobReader } from "./job-reader.ts";
 
@@ -62,7 +62,7 @@ export async function readJobPage(
 
 async function readJob({
   client,
-  codecs,
+  codecs: shared,
   fleet,
   job,
   isKnown,
@@ -75,6 +75,7 @@ async function readJob({
   readonly mostAttempts?: number;
 }): Promise<void> {
   const life = createJobLife(job, mostAttempts === undefined ? {} : { mostAttempts });
+  const codecs = codecsFor(shared, job);
   const reader = createJobReader(codecs);
   let runId: string | undefined = "";
   let isFirst = true;

@@ -11,6 +11,7 @@ import {
   type FleetOrderName,
   type OrderOutcome,
 } from "../../protocol/word-proof.ts";
+import type { SealFlaw } from "../../protocol/seal.ts";
 import type { SettledOrder } from "../../protocol/fleet.ts";
 import { inOrder } from "../../lib/chain.ts";
 import { SIGNED_ORDER_RULES } from "../../scheduling/ledger/ledger.ts";
@@ -40,6 +41,7 @@ export interface ArrivedOrder {
   readonly value?: Uint8Array;
   readonly bytes: number;
   readonly sender: string;
+  readonly flaw?: SealFlaw;
 }
 
 /** Outcomes of each kind that are kept. */

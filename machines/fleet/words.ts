@@ -7,6 +7,7 @@
  */
 
 import { appended, inOrder, type Chain } from "../../lib/chain.ts";
+import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
   parseProof,
@@ -22,6 +23,8 @@ export interface Word extends Brought {
   readonly proof?: string;
   /** The bytes of its value as they came; absent where they are not checked. */
   readonly value?: Uint8Array;
+  /** How it was not encrypted. */
+  readonly flaw?: SealFlaw;
   /** Absent of a batch of entries. */
   readonly order?: { readonly name: FleetOrderName; readonly id: string };
 }
@@ -91,9 +94,10 @@ export function questionText(
     values.set(value, at);
     at += value.length;
   }
-  const list = words.map(({ proof, order }, index) => ({
+  const list = words.map(({ proof, order, flaw }, index) => ({
     signal: order?.name ?? "inbox",
     ...(proof !== undefined && { proof }),
+    ...(flaw !== undefined && { flaw }),
     bytes: covered[index]?.length ?? 0,
   }));
   return { list: { workflowId, words: list }, values };

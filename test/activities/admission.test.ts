@@ -1,4 +1,4 @@
-/** @file The first request of a job: what of its patience is left when its first task runs. */
+/** @file The first request of a job: what of its patience is left when its first task runs; and inputs that are refused for how they came. */
 
 import type { Client } from "@temporalio/client";
 import { expect, it } from "vitest";
@@ -44,3 +44,20 @@ it.each([
     ]);
   },
 );
+
+it.each([
+  ["open", 1_000, /^the job's input is refused: it is not encrypted/],
+  ["unbound", 1_000, /not bound to this workflow/],
+  ["unreadable", 999, /made for another workflow/],
+] as const)("a job whose input came %s at %d is refused", async (flaw, submittedAtMs, want) => {
+  const keys = { isBinding: () => true, sinceMs: () => 1_000 };
+  const entry = {
+    ...{ fleetWorkflowId: fleetWorkflowId("eu"), jobId: jobId("open"), runId: runId("run-1") },
+    ...{ submittedAtMs, nowMs: 2_000, flaw },
+  };
+  // No fleet is asked, and none is told.
+  expect(await createJobActivities({} as Client, keys).admit(FILE, entry)).toMatchObject({
+    ...{ kind: "refused", code: "NOT_ALLOWED" },
+    message: expect.stringMatching(want),
+  });
+});

@@ -13,6 +13,7 @@ import {
   wordKeyFiles,
 } from "../../access/role-keys.ts";
 import { createWordActivities, wordTrust } from "../../activities/word-checker.ts";
+import type { KeysInUse, SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
   parseProof,
@@ -52,16 +53,18 @@ const said = ({ by, signal, value = 1, to = FLEET, from = env }: Said) => ({
 });
 
 async function refusals(
-  words: readonly { signal: string; value: Uint8Array; proof?: string }[],
+  words: readonly { signal: string; value: Uint8Array; proof?: string; flaw?: SealFlaw }[],
   trusted: Readonly<Record<string, string>> = env,
+  payloadKeys?: KeysInUse,
 ): Promise<readonly (string | undefined)[]> {
-  const list = words.map(({ signal, value, proof }): UnprovenWord => ({
+  const list = words.map(({ signal, value, proof, flaw }): UnprovenWord => ({
     signal,
+    ...(flaw !== undefined && { flaw }),
     bytes: value.length,
     ...(proof !== undefined && { proof }),
   }));
   const all = Buffer.concat(words.map(({ value }) => value));
-  const { checkWords } = createWordActivities(wordTrust(trusted));
+  const { checkWords } = createWordActivities(wordTrust(trusted, payloadKeys));
   const { refused } = await checkWords({ workflowId: FLEET, words: list }, all);
   return words.map((_, at) => refused.find((each) => each.words.includes(at))?.reason);
 }
@@ -98,6 +101,34 @@ describe("checkWords", () => {
   it("passes everything where the namespace is trusted", async () => {
     const trusted = { ...env, ORBWEAVER_TRUST: "namespace" };
     expect(await refusals([{ signal: "inbox", value: jsonOf(1) }], trusted)).toEqual([undefined]);
+  });
+
+  it("with keys of payloads hears no word that came in the open after them, whoever is trusted", async () => {
+    const at = (sinceMs: number): KeysInUse => ({ isBinding: () => true, sinceMs: () => sinceMs });
+    const now = Date.now();
+    const word = said({ by: "jobs", signal: "inbox" });
+    const words = [
+      word,
+      { ...word, flaw: "open" as const },
+      { ...word, flaw: "unbound" as const },
+      { ...word, flaw: "unreadable" as const },
+    ];
+    const unsigned = words.map(({ proof: _proof, ...rest }) => rest);
+    const trusted = { ...env, ORBWEAVER_TRUST: "namespace" };
+    const [open, lifted] = [/^it is not encrypted/, /made for another workflow/].map(
+      (text): unknown => expect.stringMatching(text),
+    );
+    const signed = [undefined, open, undefined, lifted];
+    const before = [undefined, undefined, undefined, lifted];
+    expect(await refusals(words, env, at(now - 60_000))).toEqual(signed);
+    expect(await refusals(words, trusted, at(now - 60_000))).toEqual(signed);
+    expect(await refusals(words, env, at(now + 60_000))).toEqual(before);
+    expect(await refusals(words, env)).toEqual([undefined, undefined, undefined, undefined]);
+    expect(await refusals(unsigned, trusted, at(now + 60_000))).toEqual([
+      ...[undefined, open],
+      expect.stringContaining("not bound to this workflow"),
+      lifted,
+    ]);
   });
 
   it("believes a former key until it is revoked", async () => {

@@ -28,7 +28,6 @@ beforeAll(async () => {
     address,
     fleetYaml: SMALL_FLEET,
     keyFile,
-    // A plain client signs nothing.
     agentArgs: ["--trust", "namespace"],
   });
   connection = await Connection.connect({ address });
@@ -95,7 +94,7 @@ it("the command line works with the key, and names a missing one with exit statu
   }
 });
 
-it("a client without keys starts a job; only who has the key reads its result", async () => {
+it("a job that a client without keys has started is refused, trusted or not; only who has the key reads why", async () => {
   const workflowId = `plain-${world.fleet}`;
   const job = await plain.workflow.start(JOB_WORKFLOW, {
     workflowId,
@@ -106,7 +105,11 @@ it("a client without keys starts a job; only who has the key reads its result", 
     ],
   });
   await expect(job.result()).rejects.toThrow(/Unknown encoding: binary\/encrypted/);
-  expect(await world.orbweaver.job(workflowId).result()).toMatchObject({ gpus: 1 });
+  expect(await world.orbweaver.job(workflowId).outcome()).toMatchObject({
+    kind: "failed",
+    failure: { code: "NOT_ALLOWED" },
+    message: expect.stringContaining("it is not encrypted"),
+  });
 });
 
 it("a forged payload is junk to a fleet, which goes on", async () => {

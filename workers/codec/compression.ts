@@ -17,6 +17,7 @@ import {
   metadataBytes,
   metadataText,
   payloadOf,
+  sealedAs,
   type OnDamage,
 } from "./payload-bytes.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
@@ -48,7 +49,8 @@ async function decompressed(payload: Payload, onDamage: OnDamage): Promise<Paylo
   if (metadataText(payload, ENCODING_KEY) !== COMPRESSED_ENCODING) return payload;
   const data = payload.data ?? new Uint8Array();
   try {
-    return payloadOf(await decompress(data, { maxOutputLength: MAX_DECOMPRESSED_BYTES }));
+    const plain = await decompress(data, { maxOutputLength: MAX_DECOMPRESSED_BYTES });
+    return sealedAs(payload, payloadOf(plain));
   } catch (error) {
     if (onDamage === "pass") return payload;
     const isBomb = hasErrorCode(error, "ERR_BUFFER_TOO_LARGE");

@@ -10,6 +10,7 @@ import type { DataConverter, PayloadCodec } from "@temporalio/common";
 import { fileURLToPath } from "node:url";
 import { compressionCodec } from "./compression.ts";
 import { encryptionCodec } from "./encryption.ts";
+import type { KeysInUse } from "../../protocol/seal.ts";
 import { openKeyRing, type KeyRing } from "./key-ring.ts";
 import type { OnDamage } from "./payload-bytes.ts";
 
@@ -24,6 +25,8 @@ export interface Converters {
   readonly client: DataConverter;
   readonly worker: DataConverter;
   readonly isEncrypted: boolean;
+  /** The keys, where there are any. */
+  readonly keys?: KeysInUse;
 }
 
 export function createConverters({ keyFile, userCodecs = [] }: CodecSetting = {}): Converters {
@@ -39,6 +42,7 @@ export function createConverters({ keyFile, userCodecs = [] }: CodecSetting = {}
       ...(ring !== undefined && { failureConverterPath: ENCODED_FAILURES }),
     },
     isEncrypted: ring !== undefined,
+    ...(ring !== undefined && { keys: ring }),
   };
 }
 

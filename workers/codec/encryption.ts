@@ -5,11 +5,16 @@
  * ciphertext, tag. Nonces are random, so a key should be replaced after some thousand million payloads. A payload under an
  * unknown key is an error everywhere, also for workflows: the key may arrive later, so the task must wait for it instead of
  * continuing with junk.
+ *
+ * A key that binds also authenticates the id of the payload's workflow, which stands in the metadata, so that whoever has the key and is told no
+ * workflow, as a codec server, still reads it. A reader who knows the workflow reads nothing that was made for another one. What has been read
+ * for workers is marked with how it was encrypted (`protocol/seal.ts`); how it is read depends on the payload, its workflow and its key alone.
  */
 
-import type { Payload, PayloadCodec } from "@temporalio/common";
+import type { Payload, PayloadCodec, SerializationContext } from "@temporalio/common";
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import { startedBySchedule } from "../../protocol/cron.ts";
 import type { EncryptionKey, KeyRing } from "./key-ring.ts";
 import {
   bytesOf,
@@ -17,11 +22,13 @@ import {
   metadataBytes,
   metadataText,
   payloadOf,
+  withSeal,
   type OnDamage,
 } from "./payload-bytes.ts";
 
 const ENCRYPTED_ENCODING = "binary/encrypted";
 const KEY_ID_KEY = "encryption-key-id";
+const WORKFLOW_KEY = "encryption-workflow-id";
 const CIPHER = "aes-256-gcm";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -29,55 +36,99 @@ const TAG_BYTES = 16;
 /** Without a ring nothing is encrypted; payloads that others have encrypted are reported instead of passed on as junk. */
 export function encryptionCodec(ring: KeyRing | undefined, onDamage: OnDamage): PayloadCodec {
   return {
-    encode: (payloads) =>
+    encode: (payloads, context) =>
       Promise.resolve(
         ring === undefined
           ? payloads
-          : payloads.map((payload) => encrypted(payload, ring.current())),
+          : payloads.map((payload) => encrypted(payload, ring.current(), context?.workflowId)),
       ),
     // A promise of its own, so that a failure is a rejection.
-    decode: async (payloads) =>
-      await Promise.resolve(payloads.map((payload) => decrypted(payload, ring, onDamage))),
+    decode: async (payloads, context) =>
+      await Promise.resolve(
+        payloads.map((payload) => decrypted(payload, ring, { onDamage, context })),
+      ),
   };
 }
 
-function encrypted(payload: Payload, { id, secret }: EncryptionKey): Payload {
+/** What a key that binds authenticates beside the payload; of no workflow, where its writer was told none. */
+const boundText = (workflowId: string | undefined): Uint8Array =>
+  metadataBytes(`orbweaver-workflow\n${workflowId ?? ""}`);
+
+function encrypted(
+  payload: Payload,
+  { id, secret, isBound }: EncryptionKey,
+  workflowId: string | undefined,
+): Payload {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, secret, nonce);
+  if (isBound) cipher.setAAD(boundText(workflowId));
   const text = [cipher.update(bytesOf(payload)), cipher.final()];
   return {
     metadata: {
       [ENCODING_KEY]: metadataBytes(ENCRYPTED_ENCODING),
       [KEY_ID_KEY]: metadataBytes(id),
+      ...(isBound && workflowId !== undefined && { [WORKFLOW_KEY]: metadataBytes(workflowId) }),
     },
     data: Buffer.concat([nonce, ...text, cipher.getAuthTag()]),
   };
 }
 
-function decrypted(payload: Payload, ring: KeyRing | undefined, onDamage: OnDamage): Payload {
-  if (metadataText(payload, ENCODING_KEY) !== ENCRYPTED_ENCODING) return payload;
+interface Reading {
+  readonly onDamage: OnDamage;
+  readonly context: SerializationContext | undefined;
+}
+
+function decrypted(
+  payload: Payload,
+  ring: KeyRing | undefined,
+  { onDamage, context }: Reading,
+): Payload {
+  const marked = onDamage === "pass" ? withSeal : unchanged;
+  if (metadataText(payload, ENCODING_KEY) !== ENCRYPTED_ENCODING) return marked(payload);
   const id = metadataText(payload, KEY_ID_KEY);
   // Another codec's encryption; passed on unchanged.
-  if (id === undefined) return payload;
+  if (id === undefined) return marked(payload);
   const key = ring?.find(id);
   if (key === undefined) throw keyMissing(id, ring);
-  const data = payload.data ?? new Uint8Array();
+  const boundTo = key.isBound ? metadataText(payload, WORKFLOW_KEY) : undefined;
+  const readBy = context?.workflowId;
   try {
-    const decipher = createDecipheriv(CIPHER, key.secret, data.subarray(0, NONCE_BYTES), {
-      // Without this check a shorter tag, which is easier to forge, would pass.
-      authTagLength: TAG_BYTES,
-    });
-    decipher.setAuthTag(data.subarray(data.length - TAG_BYTES));
-    const text = data.subarray(NONCE_BYTES, data.length - TAG_BYTES);
-    return payloadOf(Buffer.concat([decipher.update(text), decipher.final()]));
+    if (boundTo !== undefined && readBy !== undefined && !isFor(boundTo, readBy))
+      throw new Error(`it was made for workflow ${boundTo}, and ${readBy} has it`);
+    const isBound = boundTo !== undefined && readBy !== undefined;
+    return marked(payloadOf(textOf(payload, key, boundTo)), isBound ? "bound" : "unbound");
   } catch (error) {
-    if (onDamage === "pass") return payload;
+    if (onDamage === "pass") return marked(payload);
+    const found = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError(
       "PAYLOAD_UNREADABLE",
-      `a payload under key ${id} is damaged or forged: its authentication fails. Find its writer in Temporal's UI.`,
+      `a payload under key ${id} is damaged or forged: its authentication fails (${found}). Find its writer in Temporal's UI.`,
       { cause: error },
     );
   }
+}
+
+const unchanged = (payload: Payload): Payload => payload;
+
+/** A schedule encrypts for the id that it gives its workflows, to which Temporal adds the time. */
+const isFor = (boundTo: string, readBy: string): boolean =>
+  readBy === boundTo || startedBySchedule(readBy) === boundTo;
+
+/** Throws where the tag is not one of this text under this key and workflow. */
+function textOf(
+  payload: Payload,
+  { secret, isBound }: EncryptionKey,
+  boundTo: string | undefined,
+): Uint8Array {
+  const data = payload.data ?? new Uint8Array();
+  const decipher = createDecipheriv(CIPHER, secret, data.subarray(0, NONCE_BYTES), {
+    // Without this check a shorter tag, which is easier to forge, would pass.
+    authTagLength: TAG_BYTES,
+  });
+  if (isBound) decipher.setAAD(boundText(boundTo));
+  decipher.setAuthTag(data.subarray(data.length - TAG_BYTES));
+  const text = data.subarray(NONCE_BYTES, data.length - TAG_BYTES);
+  return Buffer.concat([decipher.update(text), decipher.final()]);
 }
 
 function keyMissing(id: string, ring: KeyRing | undefined): OrbweaverError {

@@ -1,7 +1,7 @@
 /**
  * @file The encryption keys of payloads, from a file with one key a line: the first encrypts, all decrypt.
  *
- * A key is 32 bytes in base64. Its id is a digest of it, so one id never means two keys and need not be written down. When a
+ * A key is 32 bytes in base64; `bound:` before it says that what it encrypts is bound to its workflow. Its id is a digest of it, so one id never means two keys and need not be written down. When a
  * requested key is missing, the ring reads its file again, so a new key is distributed by replacing the file, without a
  * restart. A removed key is forgotten only at a restart.
  */
@@ -9,14 +9,17 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { KeysInUse } from "../../protocol/seal.ts";
 
 export interface EncryptionKey {
   /** Twelve hexadecimal digits. */
   readonly id: string;
   readonly secret: Uint8Array;
+  /** Whether it encrypts for one workflow alone. Such a key has another id than the same bytes without that. */
+  readonly isBound: boolean;
 }
 
-export interface KeyRing {
+export interface KeyRing extends KeysInUse {
   /** Source of the keys, for messages. */
   readonly file: string;
   /** The key that encrypts. */
@@ -32,29 +35,35 @@ const ID_DIGITS = 12;
 /** A flood of payloads under a foreign key is no reason to read the file for each. */
 const LOOK_AGAIN_MS = 1_000;
 
-function encryptionKey(secret: Uint8Array): EncryptionKey {
-  const digest = createHash("sha256").update("orbweaver key id\0").update(secret).digest("hex");
-  return { id: digest.slice(0, ID_DIGITS), secret };
+const BOUND = "bound:";
+
+function encryptionKey(secret: Uint8Array, isBound: boolean): EncryptionKey {
+  const domain = isBound ? "orbweaver bound key id\0" : "orbweaver key id\0";
+  const digest = createHash("sha256").update(domain).update(secret).digest("hex");
+  return { id: digest.slice(0, ID_DIGITS), secret, isBound };
 }
 
-/** A line of a key file. */
-export const newKeyLine = (): string => randomBytes(KEY_BYTES).toString("base64");
+/** A line of a key file, of a key that binds. */
+export const newKeyLine = (): string => `${BOUND}${randomBytes(KEY_BYTES).toString("base64")}`;
 
 /** Reads the file; throws BAD_INPUT when it is not there, open to others, or no key file. */
 export function openKeyRing(file: string, nowMs: () => number = () => performance.now()): KeyRing {
-  let keys = readKeys(file);
+  let { keys, writtenAtMs } = readKeyFile(file);
   let lookedAtMs = nowMs();
   const known = (id: string): EncryptionKey | undefined => keys.find((key) => key.id === id);
   return {
     file,
     current: () => keys[0],
+    isBinding: () => keys[0].isBound,
+    sinceMs: () => writtenAtMs,
     ids: () => keys.map(({ id }) => id),
     find(id) {
       const key = known(id);
       if (key !== undefined || nowMs() - lookedAtMs < LOOK_AGAIN_MS) return key;
       lookedAtMs = nowMs();
       try {
-        const found = readKeys(file);
+        const { keys: found, writtenAtMs: atMs } = readKeyFile(file);
+        writtenAtMs = atMs;
         const isNew = ({ id: other }: EncryptionKey): boolean =>
           !found.some((key) => key.id === other);
         keys = [...found, ...keys.filter(isNew)];
@@ -69,10 +78,15 @@ export function openKeyRing(file: string, nowMs: () => number = () => performanc
 type Keys = readonly [EncryptionKey, ...EncryptionKey[]];
 
 /** The keys of a file in its order. */
-export function readKeys(file: string): Keys {
+export const readKeys = (file: string): Keys => readKeyFile(file).keys;
+
+function readKeyFile(file: string): { readonly keys: Keys; readonly writtenAtMs: number } {
   let text: string;
+  let writtenAtMs: number;
   try {
-    checkMode(file);
+    const { mode, mtimeMs } = statSync(file);
+    checkMode(file, mode & 0o777);
+    writtenAtMs = mtimeMs;
     text = readFileSync(file, "utf8");
   } catch (error) {
     if (error instanceof OrbweaverError) throw error;
@@ -83,12 +97,11 @@ export function readKeys(file: string): Keys {
       { cause: error },
     );
   }
-  return parseKeys(text, file);
+  return { keys: parseKeys(text, file), writtenAtMs };
 }
 
 /** Keys are secrets: the world may not read them, and only the owner may write. A group may read, as mounted secrets have it. */
-function checkMode(file: string): void {
-  const mode = statSync(file).mode & 0o777;
+function checkMode(file: string, mode: number): void {
   if ((mode & 0o027) === 0) return;
   throw new OrbweaverError(
     "BAD_INPUT",
@@ -113,11 +126,13 @@ export function parseKeys(text: string, file: string): Keys {
 
 /** The line itself is never quoted: it may be a key with a slip in it. */
 function keyOf(word: string, place: string): EncryptionKey {
-  const secret = Buffer.from(word, "base64");
-  if (secret.length === KEY_BYTES && /^[A-Za-z0-9+/]{43}=$/.test(word))
-    return encryptionKey(secret);
+  const isBound = word.startsWith(BOUND);
+  const digits = isBound ? word.slice(BOUND.length) : word;
+  const secret = Buffer.from(digits, "base64");
+  if (secret.length === KEY_BYTES && /^[A-Za-z0-9+/]{43}=$/.test(digits))
+    return encryptionKey(secret, isBound);
   throw new OrbweaverError(
     "BAD_INPUT",
-    `${place} is not a key: a key is ${String(KEY_BYTES)} bytes in base64 (44 characters). Create one with \`openssl rand -base64 32\`.`,
+    `${place} is not a key: a key is ${String(KEY_BYTES)} bytes in base64 (44 characters), after \`bound:\` or alone. Create one with \`openssl rand -base64 32\`.`,
   );
 }

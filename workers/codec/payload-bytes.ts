@@ -6,6 +6,7 @@
 
 import type { Payload } from "@temporalio/common";
 import proto from "@temporalio/proto";
+import { SEAL_KEY, type Seal } from "../../protocol/seal.ts";
 
 const { Payload: Message } = proto.temporal.api.common.v1;
 
@@ -21,6 +22,21 @@ export function payloadOf(bytes: Uint8Array): Payload {
 export function metadataText(payload: Payload, key: string): string | undefined {
   const bytes = payload.metadata?.[key];
   return bytes === undefined || bytes === null ? undefined : new TextDecoder().decode(bytes);
+}
+
+/** Marked as one that came so; without a seal nothing is left of a mark, because anybody may send one. */
+export function withSeal(payload: Payload, seal?: Seal): Payload {
+  const { metadata } = payload;
+  if (seal === undefined && metadata?.[SEAL_KEY] === undefined) return payload;
+  const { [SEAL_KEY]: _former, ...rest } = metadata ?? {};
+  const marked = seal === undefined ? rest : { ...rest, [SEAL_KEY]: metadataBytes(seal) };
+  return { ...payload, metadata: marked };
+}
+
+/** The inner payload with the mark of the one that it was in. */
+export function sealedAs(outer: Payload, inner: Payload): Payload {
+  const mark = metadataText(outer, SEAL_KEY);
+  return withSeal(inner, mark === "bound" || mark === "unbound" ? mark : undefined);
 }
 
 export const ENCODING_KEY = "encoding";

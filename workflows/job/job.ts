@@ -54,10 +54,11 @@ import {
   type JobResult,
   WAITS_MEMO,
 } from "../../protocol/messages.ts";
+import type { SealFlaw } from "../../protocol/seal.ts";
 import { runJobArray, type EndedArray } from "../array/job-array.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
-import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
+import { acceptWords, flawOfInput, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 import { askForProof, believeAll, believeRoles, keepWords } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
@@ -175,7 +176,7 @@ function carrierOf(
   return (command) => {
     switch (command.kind) {
       case "admit":
-        return admit(file, command.entry).then((admission) => {
+        return admit(file, { ...command.entry, ...cameAs(flawOfInput()) }).then((admission) => {
           const rules = admission.kind === "admitted" ? admission.rules : 0;
           const areOrdersSigned = rules >= SIGNED_ORDER_JOB_RULES;
           if (!areOrdersSigned) believeAll();
@@ -239,6 +240,8 @@ function carrierOf(
     }
   };
 }
+
+const cameAs = (flaw: SealFlaw | undefined) => (flaw === undefined ? {} : { flaw });
 
 /** A bug of ours must not keep GPUs: they are given back, to be confirmed free by their hosts. */
 async function untilOver({ state, until }: Drive<Job, JobEvent>): Promise<Job> {

@@ -1,15 +1,17 @@
 /**
- * @file What the SDK does not hand to the handler of an update: its sender, and the bytes of its first argument, which a proof covers.
+ * @file What the SDK does not hand to the handler of an update: its sender, how it was encrypted, and the bytes of its first argument, which a proof covers.
  *
- * `signal-intake.ts` notes both from the activation before the SDK sees it. An update may wait for its handler, so notes stay until they are read;
+ * `signal-intake.ts` notes them from the activation before the SDK sees it. An update may wait for its handler, so notes stay until they are read;
  * of too many the oldest go, and such an order counts as one without a value.
  */
 
 import { currentUpdateInfo, type ActivateInput } from "@temporalio/workflow";
+import { flawOf, type SealFlaw } from "../../protocol/seal.ts";
 
 interface Note {
   readonly sender: string;
   readonly value: Uint8Array;
+  readonly flaw?: SealFlaw;
 }
 
 /** As the handler of an update sees it. */
@@ -31,7 +33,12 @@ export function noteUpdates(jobs: readonly Job[]): void {
     const id = doUpdate?.id;
     if (typeof id !== "string") continue;
     const value = doUpdate?.input?.[0]?.data ?? new Uint8Array();
-    notes.set(id, { sender: doUpdate?.meta?.identity ?? "", value });
+    const flaw = flawOf(doUpdate?.input);
+    notes.set(id, {
+      sender: doUpdate?.meta?.identity ?? "",
+      value,
+      ...(flaw !== undefined && { flaw }),
+    });
     const [oldest] = notes.keys();
     if (notes.size > MOST_NOTES && oldest !== undefined) notes.delete(oldest);
   }
@@ -40,10 +47,11 @@ export function noteUpdates(jobs: readonly Job[]): void {
 /** Called by the handler, before it waits for anything. `proof`: the update's second argument, whatever it is. */
 export function arrivedOrder(proof: unknown): ArrivedUpdate {
   const id = currentUpdateInfo()?.id ?? "";
-  const { sender, value } = notes.get(id) ?? { sender: "", value: new Uint8Array() };
+  const note: Note = notes.get(id) ?? { sender: "", value: new Uint8Array() };
   notes.delete(id);
   return {
-    ...{ id, sender, value, bytes: value.length },
+    ...note,
+    ...{ id, bytes: note.value.length },
     ...(typeof proof === "string" && { proof }),
   };
 }

@@ -18,7 +18,8 @@ import {
 } from "@temporalio/workflow";
 import type { Payload } from "@temporalio/common";
 import { PROOF_HEADER, wordUpdate, type JobWord } from "../../protocol/messages.ts";
-import { noteUpdates } from "./arrived-orders.ts";
+import { flawOf, type SealFlaw } from "../../protocol/seal.ts";
+import { arrivedOrder, noteUpdates } from "./arrived-orders.ts";
 import { payloadConverter } from "./payload-converter.ts";
 import { holdBack, needsProof, noteHeard } from "./word-gate.ts";
 
@@ -33,6 +34,8 @@ export interface Arrival<Value> {
   readonly proof?: string;
   /** The bytes of its value, which the proof covers. */
   readonly value: Uint8Array;
+  /** How it was not encrypted. */
+  readonly flaw?: SealFlaw;
 }
 
 export interface UnknownArrival extends Arrival<unknown> {
@@ -51,6 +54,10 @@ const handlers = new Map<string, (arrival: Arrival<unknown>) => void>();
 const early: Job[] = [];
 let handleUnknown: ((arrival: UnknownArrival) => void) | undefined;
 let isStarted = false;
+let inputFlaw: SealFlaw | undefined;
+
+/** How the run's own input was not encrypted. */
+export const flawOfInput = (): SealFlaw | undefined => inputFlaw;
 
 /** The handler must neither wait nor throw. */
 export function onArrival<Value>(
@@ -78,13 +85,16 @@ export const onSignal = <Value>(definition: Taken<Value>, handle: (value: Value)
 export function acceptWords(): void {
   setHandler(
     wordUpdate,
-    ({ signal, value, proof }) =>
+    ({ signal, value, proof }) => {
+      const { flaw } = arrivedOrder(proof);
       pass(signal, {
         ...NAMELESS,
         read: () => value,
         ...(typeof proof === "string" && { proof }),
         value: bytesOf(value),
-      }),
+        ...(flaw !== undefined && { flaw }),
+      });
+    },
     {
       validator: (word) => {
         const name = (word as Partial<JobWord> | null | undefined)?.signal; // anybody may send anything
@@ -116,6 +126,8 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
         const { activation } = input;
         const jobs = activation.jobs ?? [];
         noteUpdates(jobs);
+        for (const { initializeWorkflow: start } of jobs)
+          if (isSet(start)) inputFlaw = flawOf(start.arguments);
         if (!isStarted && jobs.some(({ initializeWorkflow }) => isSet(initializeWorkflow)))
           isStarted = true;
         if (!jobs.some(isSignal) && early.length === 0) return next(input);
@@ -165,12 +177,14 @@ function arrivalOf({ input, identity, headers }: Signal): Arrival<unknown> {
   const header = headers?.[PROOF_HEADER];
   const proof = header ? payloadConverter.fromPayload<unknown>(header) : undefined;
   const value = payload?.data ?? new Uint8Array();
+  const flaw = flawOf(input);
   return {
     read: () => (payload === undefined ? undefined : payloadConverter.fromPayload(payload)),
     bytes: value.length,
     sender: identity ?? "",
     ...(typeof proof === "string" && { proof }),
     value,
+    ...(flaw !== undefined && { flaw }),
   };
 }
 

@@ -7,6 +7,7 @@
 
 import { patched, proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
 import { PROOF_MEMO } from "../../protocol/signed-job.ts";
+import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   isOrder,
   parseProof,
@@ -17,10 +18,11 @@ import {
   type WordActivities,
 } from "../../protocol/word-proof.ts";
 
-/** What of a signal its proof covers. */
+/** What of a signal its proof covers, and how it came. */
 export interface Held {
   readonly proof?: string;
   readonly value: Uint8Array;
+  readonly flaw?: SealFlaw;
 }
 
 interface Waiting {
@@ -122,9 +124,10 @@ export async function checkWaiting({
   const slice = takeSlice();
   const { workflowId, startTime, memo } = workflowInfo();
   const submitted = memo?.[PROOF_MEMO];
-  const words = slice.map(({ signal, word: { proof, value } }) => ({
+  const words = slice.map(({ signal, word: { proof, value, flaw } }) => ({
     signal,
     ...(proof !== undefined && { proof }),
+    ...(flaw !== undefined && { flaw }),
     bytes: coveredBy(proof, value).length,
   }));
   const asked = { workflowId, words, ...(typeof submitted === "string" && { submitted }) };

@@ -60,7 +60,7 @@ function newVerb(context: CommandContext): Command {
     .verb("new")
     .summary("create a key file")
     .description(
-      "Creates a file with one new key that only you can read. Refuses to replace an existing file.",
+      "Creates a file with one new key, which binds payloads to their workflows, that only you can read. Refuses to replace an existing file.",
     )
     .argument("<file>", "the file to create")
     .option("--json", "answer with one JSON document")
@@ -81,7 +81,7 @@ function rotateVerb(context: CommandContext): Command {
     .verb("rotate")
     .summary("add a key that encrypts from now on")
     .description(
-      "Adds a new key before the others in the file. Copy the file to all machines of the fleet: a process that meets an unknown key reads its file again and starts to use the new key. Former keys stay in the file, to decrypt older payloads.",
+      "Adds a new key before the others in the file, one that binds payloads to their workflows; processes of releases that know none cannot read the file then. Copy the file to all machines of the fleet: a process that meets an unknown key reads its file again and starts to use the new key. Former keys stay in the file, to decrypt older payloads.",
     )
     .argument("<file>", "the key file")
     .option("--json", "answer with one JSON document")

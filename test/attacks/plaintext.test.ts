@@ -1,0 +1,135 @@
+/**
+ * @file Level 2, the frontend is open, and payloads have keys: who holds the right signing keys but speaks in the open is not heard, and ciphertext that was lifted
+ * from one workflow starts and tells no other. The keys change meanwhile, from ones that do not bind to one that does.
+ */
+
+import { Client } from "@temporalio/client";
+import type { Payload, PayloadCodec } from "@temporalio/common";
+import { Worker } from "@temporalio/worker";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { OrbweaverClient } from "../../client/orbweaver-client.ts";
+import {
+  fleetWorkflowId,
+  inboxSignal,
+  JOB_TASK_QUEUE,
+  JOB_WORKFLOW,
+  USER,
+  WORD_ROLES,
+} from "../../protocol/messages.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+import { orbweaverCodecs } from "../../workers/codec/index.ts";
+import { newKeyLine } from "../../workers/codec/key-ring.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
+import { workflowBundle } from "../../workers/workflow-bundle.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+const UNBOUND = newKeyLine().replace("bound:", "");
+let dir = "";
+let keyFile = "";
+let world: World;
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-plaintext-"));
+  keyFile = join(dir, "keys");
+  writeFileSync(keyFile, `${UNBOUND}\n`, { mode: 0o600 });
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET, keyFile });
+});
+afterAll(async () => {
+  await world.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** Signs as Orbweaver's own processes do, and writes payloads by `encode`. */
+const speaker = (identity: string, encode: PayloadCodec["encode"]): Client =>
+  new Client({
+    ...{ connection: world.temporal.connection, identity },
+    dataConverter: { payloadCodecs: [{ encode, decode: decodedBy }] },
+    interceptors: { workflow: [signingInterceptor(wordProver([...WORD_ROLES, USER]))] },
+  });
+/** With the keys of the file as it is now. */
+const decodedBy: PayloadCodec["decode"] = async (payloads, context) => {
+  let all = payloads;
+  for (const codec of orbweaverCodecs({ keyFile }).reverse())
+    all = await codec.decode(all, context);
+  return all;
+};
+const inTheOpen: PayloadCodec["encode"] = (payloads) => Promise.resolve(payloads);
+
+/** The raw input of a workflow, as anybody reads it who reaches the frontend. */
+async function inputOf(workflowId: string): Promise<Payload[]> {
+  const { events } = await world.temporal.workflow.getHandle(workflowId).fetchHistory();
+  return events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+}
+
+const FILE = { name: "open", gang: { gpus: 1 }, run: { command: ["true"] } };
+
+async function startedBy(client: Client, name: string): Promise<unknown> {
+  const workflowId = `${name}-${world.fleet}`;
+  await client.workflow.start(JOB_WORKFLOW, {
+    ...{ workflowId, taskQueue: JOB_TASK_QUEUE },
+    args: [FILE, { fleet: world.fleet }],
+  });
+  return world.orbweaver.job(workflowId).outcome();
+}
+
+const refusedFor = (text: string): unknown =>
+  expect.objectContaining({
+    kind: "failed",
+    failure: expect.objectContaining({ code: "NOT_ALLOWED" }),
+    message: expect.stringContaining(text),
+  });
+
+const heldJob = async (): Promise<string> =>
+  (await world.orbweaver.submit({ ...FILE, name: "held", hold: true })).jobId;
+
+it("signed words, orders and jobs in the open are refused, counted by sender, and stand in the audit", async () => {
+  const keyless = speaker("keyless", inTheOpen);
+  const jobId = await heldJob();
+  for (let times = 0; times < 3; times += 1)
+    await keyless.workflow.getHandle(fleetWorkflowId(world.fleet)).signal(inboxSignal, []);
+  await world.until("the words are dead letters", ({ deadLetters }) =>
+    deadLetters.some(({ sender, times = 1 }) => sender === "keyless" && times === 3),
+  );
+  const order = new OrbweaverClient(keyless, { fleet: world.fleet }).job(jobId).release();
+  await expect(order).rejects.toThrow(/not believed: it is not encrypted/);
+  expect((await world.orbweaver.job(jobId).view()).state).toBe("held");
+  expect(await startedBy(keyless, "open")).toEqual(refusedFor("it is not encrypted"));
+  for (const args of [["audit"], ["audit", "--job", jobId]]) {
+    const { stdout } = await world.cli(args);
+    expect(stdout).toMatch(/keyless.*it is not encrypted/);
+  }
+  await world.orbweaver.job(jobId).cancel();
+});
+
+it("once keys bind, what was lifted from another workflow starts no job, and histories of both kinds of keys replay", async () => {
+  const before = await heldJob();
+  const lifted = await inputOf(before);
+  writeFileSync(keyFile, `${newKeyLine()}\n${UNBOUND}\n`);
+  // Meets the new key first; the others read their file again when they meet it.
+  const renewed = speaker("renewed", async (payloads, context) => {
+    let all = payloads;
+    for (const codec of orbweaverCodecs({ keyFile })) all = await codec.encode(all, context);
+    return all;
+  });
+  const own = new OrbweaverClient(renewed, { fleet: world.fleet });
+  await own.job(before).release();
+  expect(await own.job(before).outcome()).toMatchObject({ kind: "completed" });
+  const { jobId } = await own.submit(FILE);
+  expect(await own.job(jobId).outcome()).toMatchObject({ kind: "completed" });
+
+  const unbound = speaker("mallory", () => Promise.resolve(lifted));
+  expect(await startedBy(unbound, "unbound")).toEqual(refusedFor("not bound to this workflow"));
+  const bound = await inputOf(jobId);
+  const bearer = speaker("mallory", () => Promise.resolve(bound));
+  expect(await startedBy(bearer, "bearer")).toEqual(refusedFor("made for another workflow"));
+
+  // Failures are no commands: how they are written is all one to a replay.
+  const { payloadCodecs = [] } = createConverters({ keyFile }).worker;
+  for (const workflowId of [before, jobId, fleetWorkflowId(world.fleet)]) {
+    const history = await world.temporal.workflow.getHandle(workflowId).fetchHistory();
+    const options = { workflowBundle: workflowBundle(true), dataConverter: { payloadCodecs } };
+    await Worker.runReplayHistory(options, history, workflowId);
+  }
+});
