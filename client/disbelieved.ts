@@ -2,6 +2,8 @@
 
 import type { Client } from "@temporalio/client";
 import type { FleetShape } from "../domain/fleet/fleet.ts";
+import type { FailureCode } from "../domain/values/codes.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import { each } from "../lib/each.ts";
 import {
@@ -16,6 +18,7 @@ import {
   type Disbelieved,
 } from "../protocol/messages.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
+import { translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface DisbelievedSender {
@@ -81,12 +84,20 @@ export async function disbelievedByAttendants(
     try {
       const found = await client.workflow.getHandle(workflowId).query(disbelievedQuery);
       words.push(...found.map((word) => senderOf(word, workflowId)));
-    } catch {
-      // There is none, or its worker is away.
+    } catch (error) {
+      const problem = translated(error, workflowId);
+      if (!(problem instanceof OrbweaverError) || !AWAY.has(problem.code)) throw problem;
     }
   });
   return words;
 }
+
+/** There is none, a former release runs it, or its worker is away. */
+const AWAY: ReadonlySet<string> = new Set<FailureCode>([
+  "NOT_FOUND",
+  "NOT_ALLOWED",
+  "NO_CONNECTION",
+]);
 
 const senderOf = ({ word, reason, ...rest }: Disbelieved, to?: string): DisbelievedSender => ({
   ...rest,

@@ -19,6 +19,7 @@ import {
   USER,
   WORD_ROLES,
 } from "../../protocol/messages.ts";
+import { cronScheduleId } from "../../protocol/cron.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
@@ -118,6 +119,30 @@ it("once keys bind, what was lifted from another workflow starts no job, and his
   expect(await own.job(before).outcome()).toMatchObject({ kind: "completed" });
   const { jobId } = await own.submit(FILE);
   expect(await own.job(jobId).outcome()).toMatchObject({ kind: "completed" });
+
+  // A schedule knows only the beginning of the id that its workflows get. No host starts such a job, because nobody has signed it.
+  const schedule = await renewed.schedule.create({
+    ...{ scheduleId: `schedule-${world.fleet}`, spec: {} },
+    action: {
+      ...{ type: "startWorkflow", workflowType: JOB_WORKFLOW, taskQueue: JOB_TASK_QUEUE },
+      ...{
+        workflowId: cronScheduleId(world.fleet, "nightly"),
+        args: [FILE, { fleet: world.fleet }],
+      },
+    },
+  });
+  await schedule.trigger();
+  const started = async (): Promise<string | undefined> => {
+    const [last] = (await schedule.describe()).info.recentActions;
+    return last?.action.workflow.workflowId;
+  };
+  await expect.poll(started, { timeout: 30_000 }).toMatch(/nightly-\d{4}-/);
+  const planned = (await started()) ?? "";
+  await schedule.delete();
+  expect(await own.job(planned).outcome()).toMatchObject({
+    ...{ kind: "failed", failure: { code: "NOT_ALLOWED" } },
+    message: expect.stringMatching(/signed/),
+  });
 
   const unbound = speaker("mallory", () => Promise.resolve(lifted));
   expect(await startedBy(unbound, "unbound")).toEqual(refusedFor("not bound to this workflow"));

@@ -134,7 +134,7 @@ it("nobody marks a payload as sealed from outside, with keys or without, compres
   }
   const inner = defaultPayloadConverter.toPayload(LARGE);
   const marked = { ...inner, metadata: { ...inner.metadata, ...mark } };
-  let packed = [marked];
+  let packed: Payload[] = [marked];
   for (const codec of createConverters().client.payloadCodecs ?? [])
     packed = await codec.encode(packed);
   expect(metadataText(packed[0] ?? {}, "encoding")).toBe("binary/zlib");

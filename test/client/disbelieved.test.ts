@@ -1,0 +1,45 @@
+/** @file The audit's question to all that believe only what is proven: who is away is left out, and an answer that cannot be read is no silence. */
+
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { expect, it } from "vitest";
+import { disbelievedByAttendants } from "../../client/disbelieved.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { presenceWorkflowId } from "../../protocol/messages.ts";
+import { fleetOf, SMALL_FLEET } from "../support/world.ts";
+
+const PRESENCE = presenceWorkflowId("eu", "alpha");
+
+/** `answer`: of the presence of the one cluster; there is nothing else. */
+function clientOf(answer: () => Promise<unknown>): Client {
+  const none = (id: string) => Promise.reject(new WorkflowNotFoundError("gone", id, undefined));
+  const client = {
+    workflow: {
+      async *list() {
+        // No lobby and no tuner is open.
+      },
+      getHandle: (id: string) => ({ query: () => (id === PRESENCE ? answer() : none(id)) }),
+    },
+  };
+  return client as unknown as Client;
+}
+
+it("names the workflow that did not believe a word, and leaves out those that are not there", async () => {
+  const word = {
+    sender: "mallory",
+    times: 2,
+    word: "announce",
+    reason: "it is not signed",
+    atMs: 5,
+  };
+  const client = clientOf(() => Promise.resolve([word]));
+  expect(await disbelievedByAttendants(client, "eu", fleetOf(SMALL_FLEET).shape)).toMatchObject([
+    { sender: "mallory", times: 2, what: "announce", why: "it is not signed", to: PRESENCE },
+  ]);
+});
+
+it("fails where an answer cannot be read", async () => {
+  const missing = new OrbweaverError("ENCRYPTION_KEY_MISSING", "key 1 is not here");
+  const client = clientOf(() => Promise.reject(missing));
+  const asked = disbelievedByAttendants(client, "eu", fleetOf(SMALL_FLEET).shape);
+  await expect(asked).rejects.toMatchObject({ code: "ENCRYPTION_KEY_MISSING" });
+});
