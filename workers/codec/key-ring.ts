@@ -1,7 +1,8 @@
 /**
  * @file The encryption keys of payloads, from a file with one key a line: the first encrypts, all decrypt.
  *
- * A key is 32 bytes in base64; `bound:` before it says that what it encrypts is bound to its workflow. Its id is a digest of it, so one id never means two keys and need not be written down. When a
+ * A key is 32 bytes in base64; `bound:` before it says that what it encrypts is bound to its workflow. Its id is a digest of
+ * both, so one id never means two keys and need not be written down. When a
  * requested key is missing, the ring reads its file again, so a new key is distributed by replacing the file, without a
  * restart. A removed key is forgotten only at a restart.
  */
