@@ -6,6 +6,7 @@ import type { Host } from "./hosts/host.ts";
 import type { Kernel } from "./kernel/kernel.ts";
 import { CALM, type Network } from "./kernel/network.ts";
 import type { Process } from "./kernel/process.ts";
+import type { Scenes } from "./scenes.ts";
 import type { DrawnJob, Fault } from "./settings.ts";
 import type { Server } from "./temporal/server.ts";
 
@@ -21,6 +22,7 @@ export interface FaultPorts {
   readonly refusing: Set<HostId>;
   readonly jobs: readonly DrawnJob[];
   readonly checker: Checker;
+  readonly scenes: Scenes;
 }
 
 export interface Faults {
@@ -35,6 +37,8 @@ export interface Faults {
 const REBOOT_MS = 3_000;
 /** Its supervisors know the fence from the lost folder: an agent that stayed away for longer would leave them running (see decision 87). */
 const LOST_DISK_MS = 20_000;
+/** After its return. */
+const COPIES_AFTER_MS = [500, 8_000, 25_000] as const;
 const FLEET = "orbweaver-fleet-default";
 
 export function createFaults(ports: FaultPorts): Faults {
@@ -107,8 +111,20 @@ export function createFaults(ports: FaultPorts): Faults {
       case "lose-disk":
         tell(host.id);
         machines.get(host.id)?.crash();
-        host.loseDisk();
+        host.lose("disk");
         return over(() => powerOn(host), Math.min(fault.forMs, LOST_DISK_MS));
+      case "abandon":
+        tell(host.id);
+        machines.get(host.id)?.crash();
+        ports.scenes.abandon(host, fault.target, fault.isCancelled);
+        return over(() => powerOn(host));
+      case "copies":
+        tell(host.id);
+        machines.get(host.id)?.crash();
+        host.lose(fault.loses);
+        for (const afterMs of COPIES_AFTER_MS)
+          over(() => ports.scenes.sendCopies(host), fault.forMs + afterMs);
+        return over(() => powerOn(host));
       case "refuse":
         tell(host.id);
         refusing.add(host.id);

@@ -66,8 +66,9 @@ export function* orderFleet(
       yield* sleep(kernel, forMs);
       return yield* updateFleet(people, { kind: "release-queue", queue });
     }
-    case "repair": {
-      const choice = doubts(people, target);
+    case "repair":
+    case "repair-all": {
+      const choice = doubts(people, target, kind === "repair-all" ? Infinity : 1);
       if (choice !== undefined) yield* updateFleet(people, choice);
       return;
     }
@@ -82,13 +83,13 @@ const QUEUES: readonly QueuePart[] = [
   { kind: "tenant", tenant: tenantId("red") },
 ];
 
-/** One lease, one request and all reservations; undefined where the ledger has nothing. */
-function doubts({ fleet }: Operators, by: number): OperatorOrder | undefined {
+/** So many leases, one request and all reservations; undefined where the ledger has nothing. */
+function doubts({ fleet }: Operators, by: number, most: number): OperatorOrder | undefined {
   const { leases, requests, reservations } = fleet()?.state()?.ledger ?? {};
-  const pick = <Id>(ids: readonly Id[]): readonly Id[] =>
-    ids.slice(by % Math.max(1, ids.length)).slice(0, 1);
+  const pick = <Id>(ids: readonly Id[], count = 1): readonly Id[] =>
+    count > 1 ? ids : ids.slice(by % Math.max(1, ids.length)).slice(0, 1);
   const choice = {
-    leases: pick([...(leases?.keys() ?? [])]),
+    leases: pick([...(leases?.keys() ?? [])], most),
     requests: pick([...(requests?.keys() ?? [])]),
     reservations: [...(reservations?.keys() ?? [])],
   };

@@ -42,6 +42,7 @@ export function* giveOrder(people: People, order: Order): Task<void> {
   const job = people.jobs[target % people.jobs.length];
   const host = [...people.hosts.values()][target % people.hosts.size];
   if (job === undefined || host === undefined) return;
+  if (WAITING_ORDERS.has(kind)) return yield* orderWaiting(people, order);
   kernel.tell("somebody", HOST_ORDERS.has(kind) ? host.id : job.id, () => kind);
   if (HOST_ORDERS.has(kind) || FLEET_ORDERS.has(kind)) yield* orderFleet(people, order, host);
   else yield* orderJob(people, order, job);
@@ -52,8 +53,35 @@ const FLEET_ORDERS: ReadonlySet<Order["kind"]> = new Set([
   "configure",
   "hold-queue",
   "repair",
+  "repair-all",
   "limits",
 ] as const);
+
+const WAITING_ORDERS: ReadonlySet<Order["kind"]> = new Set([
+  "hold-waiting",
+  "cancel-waiting",
+  "terminate-waiting",
+] as const);
+
+/** To one of the jobs that wait at this time; there may be none. */
+function* orderWaiting(people: People, { kind, target, forMs, atMs }: Order): Task<void> {
+  const { server, kernel } = people.site;
+  const { leases } = people.fleet()?.state()?.ledger ?? {};
+  const holders = new Set([...(leases?.values() ?? [])].map(({ jobId }) => jobId));
+  const ids = server.openIds("job").filter((each) => !holders.has(each as JobId)); // as drawn
+  const id = ids[target % Math.max(1, ids.length)];
+  const job = people.jobs.find((each) => each.id === id);
+  if (job === undefined) return;
+  const jobs = [job];
+  if (kind === "terminate-waiting") {
+    kernel.tell("somebody", job.id, () => "terminate");
+    people.checker.noteOrder(job.id as JobId, "terminate"); // as drawn
+    server.openRun(job.id)?.terminate();
+    return;
+  }
+  const plain = kind === "hold-waiting" ? "hold" : "cancel";
+  yield* giveOrder({ ...people, jobs }, { kind: plain, target: 0, forMs, atMs });
+}
 
 function* orderJob(people: People, { kind, target, forMs }: Order, job: DrawnJob): Task<void> {
   const { kernel, network, server } = people.site;

@@ -24,6 +24,7 @@ import { createProcess, type Process } from "./kernel/process.ts";
 import { giveOrder, release, submit, type People } from "./people.ts";
 import type { Planted } from "./planted.ts";
 import { randomPlanner } from "./planner.ts";
+import { createScenes } from "./scenes.ts";
 import { BOUND_MS, CALM_AT_MS, type Settings } from "./settings.ts";
 import { registerFleet, type FleetRun } from "./shells/fleet.ts";
 import { registerHosts } from "./shells/hosts.ts";
@@ -150,6 +151,7 @@ function buildWorld(
     hosts,
     rules,
     witness,
+    taken: [],
     isRefusing: (host) => refusing.has(host),
     fateOf: ({ jobId, attempt }, task) => {
       const job = jobs.find(({ id }) => id === jobId);
@@ -193,6 +195,7 @@ function buildWorld(
     refusing,
     jobs,
     checker,
+    scenes: createScenes({ server, agents, machines, checker }),
   });
   const people: People = {
     site,

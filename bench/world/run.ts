@@ -2,7 +2,8 @@
 
 import { shrink } from "../../world/story/shrink.ts";
 import { diagram, tellStory } from "../../world/story/tell.ts";
-import { drawSettings, type Settings } from "../../world/settings.ts";
+import { drawSettings } from "../../world/draw-settings.ts";
+import type { Settings } from "../../world/settings.ts";
 import { play, type Outcome } from "../../world/world.ts";
 import { branchesMetBy, sumOf, type BranchCounts } from "./coverage.ts";
 import { atLeast, barOf, exactly } from "../bar.ts";

@@ -188,6 +188,7 @@ function* start(
   const known = host.launches.get(keyOf(order));
   const launch: Launch = known?.phase === "stored" ? known : newLaunch(order, host.bootId());
   host.launches.set(keyOf(order), launch);
+  agents.taken.push(order);
   agents.witness.prepared(host.id, order);
   const beat: RunHeartbeat = { phase: "prepared", host: host.id, token: order.token };
   // Nobody waits for the answer: a host that has no siblings starts at once.

@@ -14,6 +14,8 @@ export interface Agents {
   readonly hosts: ReadonlyMap<HostId, Host>;
   readonly rules: AgentRules;
   readonly witness: Witness;
+  /** Orders to run that a host has taken up, in their order. */
+  readonly taken: RunOrder[];
   /** Of a task, where the order is of a batch; it counts its starts. */
   readonly fateOf: (order: RunOrder, task?: number) => Fate;
   /** Something that is wrong with the host itself: it refuses to start anything. */

@@ -36,8 +36,8 @@ export interface Host {
   readonly killTask: (launch: Launch, task: number) => Task<void>;
   readonly note: (contact: Contact) => void;
   readonly reboot: () => void;
-  /** The state folder is gone. */
-  readonly loseDisk: () => void;
+  /** The state folder is gone, or the folders of its launches, with its tokens left. */
+  readonly lose: (what: "disk" | "launches") => void;
   agent: Process | undefined;
 }
 
@@ -132,8 +132,9 @@ export function createHost(
       bootAtMs = kernel.nowMs();
       host.backAtMs = -Infinity;
     },
-    loseDisk: () => {
-      Object.assign(host, { tokens: undefined, launches: new Map(), contact: undefined });
+    lose: (what) => {
+      host.launches = new Map();
+      if (what === "disk") Object.assign(host, { tokens: undefined, contact: undefined });
       witness.forgot(id);
     },
   };

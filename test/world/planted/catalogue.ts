@@ -7,13 +7,14 @@
 import type { Step } from "../../../machines/machine.ts";
 import type { Planted } from "../../../world/planted.ts";
 import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
+import type { Climate } from "../../../world/draw-settings.ts";
 
 export interface PlantedBug {
   readonly name: string;
   /** A seed that breaks a law with it; absent: none is known, so its hole in the world is still to be mended. */
   readonly seenAt?: number;
-  /** The seed's world is the one with arrays, followers and the wider orders. */
-  readonly isWide?: true;
+  /** Of the seed's world; absent: narrow. */
+  readonly climate?: Climate;
   readonly planted: Planted;
 }
 
@@ -29,7 +30,7 @@ export const PLANTED: readonly PlantedBug[] = [
   {
     name: "the token is not checked",
     seenAt: 4,
-    isWide: true,
+    climate: "wide",
     planted: { agent: { refusalOf: () => undefined } },
   },
   {
@@ -40,7 +41,7 @@ export const PLANTED: readonly PlantedBug[] = [
   {
     name: "an order to stop does not revoke its token",
     seenAt: 4,
-    isWide: true,
+    climate: "wide",
     planted: { agent: { revoke: () => undefined } },
   },
   {
@@ -85,12 +86,14 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a host that has lost its tokens begins at nothing",
+    seenAt: 6,
+    climate: "harsh",
     planted: { agent: { heals: false } },
   },
   {
     name: "the barrier takes beats of any token",
     seenAt: 23,
-    isWide: true,
+    climate: "wide",
     planted: {
       agent: {
         isGangReady: ({ gang, host }, beats) =>
@@ -142,6 +145,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a grant for an older request starts a run",
+    seenAt: 30,
+    climate: "harsh",
     planted: {
       job: (machine) => ({
         ...machine,
@@ -293,6 +298,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a fleet begins again at the first token after a loss",
+    seenAt: 18,
+    climate: "wide",
     planted: {
       fleet: (machine) => ({
         ...machine,
@@ -320,6 +327,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a sweep tells that hosts have confirmed that did not answer",
+    seenAt: 1,
+    climate: "harsh",
     planted: {
       sweep: (machine) => ({
         ...machine,
@@ -357,12 +366,14 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a host raises no token when it starts a run",
+    seenAt: 4,
+    climate: "harsh",
     planted: { agent: { raise: () => undefined } },
   },
   {
     name: "an agent lets a revoked token start, and refuses higher ones alone",
     seenAt: 4,
-    isWide: true,
+    climate: "wide",
     planted: {
       agent: {
         refusalOf: ({ seen, revoked: _revoked }, token, mask) =>
@@ -373,7 +384,7 @@ export const PLANTED: readonly PlantedBug[] = [
   {
     name: "an array's cancelled tasks run all the same",
     seenAt: 3,
-    isWide: true,
+    climate: "wide",
     planted: {
       array: (machine) => ({
         ...machine,
@@ -386,6 +397,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "an array gives leases back whose hosts have not confirmed",
+    seenAt: 1,
+    climate: "harsh",
     planted: {
       array: (machine) => ({
         ...machine,
@@ -401,7 +414,7 @@ export const PLANTED: readonly PlantedBug[] = [
   {
     name: "tasks of a batch that was lost count as completed",
     seenAt: 2,
-    isWide: true,
+    climate: "wide",
     planted: {
       array: (machine) => ({
         ...machine,
@@ -434,6 +447,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "an array never hears of grants that come together",
+    seenAt: 30,
+    climate: "harsh",
     planted: {
       array: (machine) => ({
         ...machine,
@@ -447,7 +462,7 @@ export const PLANTED: readonly PlantedBug[] = [
   {
     name: "any news of a job lets those go on that follow it",
     seenAt: 1,
-    isWide: true,
+    climate: "wide",
     planted: {
       job: (machine) => ({
         ...machine,
@@ -465,7 +480,7 @@ export const PLANTED: readonly PlantedBug[] = [
   {
     name: "a job that follows others never looks at them",
     seenAt: 2,
-    isWide: true,
+    climate: "wide",
     planted: {
       job: (machine) => ({
         ...machine,
@@ -478,6 +493,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a repair frees what jobs deny without asking their hosts",
+    seenAt: 13,
+    climate: "harsh",
     planted: {
       fleet: (machine) => ({
         ...machine,

@@ -1,7 +1,7 @@
 /** @file Planted bugs are seen: each that the catalogue calls seen breaks a law at its seed, which breaks none without the bug. */
 
 import { expect, test } from "vitest";
-import { drawSettings } from "../../../world/settings.ts";
+import { drawSettings } from "../../../world/draw-settings.ts";
 import { play } from "../../../world/world.ts";
 import { PLANTED } from "./catalogue.ts";
 
@@ -9,8 +9,8 @@ const SEEN = PLANTED.flatMap(({ seenAt, ...bug }) =>
   seenAt === undefined ? [] : [{ ...bug, seenAt }],
 );
 
-test.each(SEEN)("$name: seen at seed $seenAt", ({ planted, seenAt, isWide = false }) => {
-  const settings = drawSettings(seenAt, { isWide });
+test.each(SEEN)("$name: seen at seed $seenAt", ({ planted, seenAt, climate = "narrow" }) => {
+  const settings = drawSettings(seenAt, { climate });
   expect(play(settings).violation).toBeUndefined();
   expect(play(settings, { planted }).violation?.law).toBeDefined();
 });

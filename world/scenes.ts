@@ -1,0 +1,70 @@
+/**
+ * @file Faults in which several things go wrong at one place: a host that is away while what runs there is ended, and copies of old orders that come
+ * to a host which has lost its disk, or the folders of its launches.
+ *
+ * A copy is an order that the host has taken up once, and that a later one has followed on the same GPUs: its tokens alone tell it from a new one.
+ */
+
+import type { HostId } from "../domain/values/ids.ts";
+import type { RunOrder, RunReport } from "../protocol/agent-contract.ts";
+import type { Checker } from "./checker/checker.ts";
+import { runOn } from "./hosts/agent.ts";
+import { maskOn } from "./hosts/agent-rules.ts";
+import type { Agents } from "./hosts/agents.ts";
+import type { Host } from "./hosts/host.ts";
+import type { Process } from "./kernel/process.ts";
+import type { Attempt } from "./temporal/activity.ts";
+import type { Server } from "./temporal/server.ts";
+
+export interface ScenePorts {
+  readonly server: Server;
+  readonly agents: Agents;
+  readonly machines: ReadonlyMap<HostId, Process>;
+  readonly checker: Checker;
+}
+
+export interface Scenes {
+  /** Ends a job that runs on the host, or has its user cancel it. */
+  readonly abandon: (host: Host, target: number, isCancelled: boolean) => void;
+  readonly sendCopies: (host: Host) => void;
+}
+
+export function createScenes({ server, agents, machines, checker }: ScenePorts): Scenes {
+  return {
+    abandon: (host, target, isCancelled) => {
+      const orders = [...host.running.values()];
+      const id = orders[target % Math.max(1, orders.length)]?.jobId;
+      if (id === undefined) return;
+      server.kernel.tell("somebody", id, () => (isCancelled ? "cancel" : "terminate"));
+      checker.noteOrder(id, isCancelled ? "cancel" : "terminate");
+      if (isCancelled) server.signal(id, { name: "cancel" });
+      else server.openRun(id)?.terminate();
+    },
+    sendCopies: (host) => {
+      const process = machines.get(host.id);
+      if (process?.isUp() !== true) return;
+      for (const order of followed(agents.taken.filter((each) => each.host === host.id))) {
+        server.kernel.tell("a stranger", host.id, () => `sends run ${order.leaseId} again`);
+        process.spawn(runOn(agents, strangers(process), order));
+      }
+    },
+  };
+}
+
+/** Orders that a later one has followed on one of their GPUs. */
+const followed = (orders: readonly RunOrder[]): readonly RunOrder[] =>
+  orders.filter((order) =>
+    orders.some((later) => later.token > order.token && (maskOn(later) & maskOn(order)) !== 0),
+  );
+
+/** An activity of a workflow that the stranger keeps open: nobody waits for its report. */
+const strangers = (process: Process): Attempt<RunReport> => ({
+  process,
+  heartbeatMs: undefined,
+  *beat() {
+    return "known";
+  },
+  *finish() {
+    return true;
+  },
+});
