@@ -2,8 +2,8 @@
  * @file An agent's start on a host whose state folder was lost or does not hold its tokens. It ends launches that the folder does not know, and
  * asks the fleet whether it knows the host, and if so, which tokens it has given.
  *
- * A host that the fleet does not know is new. For one that it knows, no order under a former token may start: each GPU has seen the token of
- * its present lease, or every token that the fleet ever gave. Until the fleet has answered, the host starts nothing.
+ * No order under a former token may start there: each GPU has seen the token of its present lease, or every token that the fleet ever gave. That holds of
+ * a host that the fleet does not know as well: it may be new, or one that was fenced. Until the fleet has answered, the host starts nothing.
  */
 
 import { isGrpcServiceError, type Client } from "@temporalio/client";
@@ -36,9 +36,9 @@ export async function healTokens(
   const { lost } = tokens;
   while (!closing.aborted) {
     try {
-      const seen = await tokensGiven(client, fleet, { id, gpuCount });
-      await tokens.heal(seen ?? []);
-      if (seen !== undefined)
+      const given = await tokensGiven(client, fleet, { id, gpuCount });
+      await tokens.heal(given?.seen ?? []);
+      if (given?.isKnown === true)
         onNote(
           `${id}: the fleet knows this host, but its state folder ${lost === "broken" ? "holds no tokens that can be read" : "is empty"}. Its tokens were taken from the fleet; launches that it no longer knew were ended.`,
         );
@@ -50,18 +50,25 @@ export async function healTokens(
   }
 }
 
-/** The highest token that each GPU may have seen; undefined of a host or fleet that is new. */
+interface Given {
+  /** The highest token that each GPU may have seen. */
+  readonly seen: readonly number[];
+  /** The fleet has an agent of this host. */
+  readonly isKnown: boolean;
+}
+
+/** Undefined where the fleet is new. */
 async function tokensGiven(
   client: Client,
   fleet: string,
   { id, gpuCount }: { readonly id: HostId; readonly gpuCount: number },
-): Promise<readonly number[] | undefined> {
+): Promise<Given | undefined> {
   const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
   const withinTime = <T>(call: () => Promise<T>): Promise<T> =>
     client.withAbortSignal(AbortSignal.timeout(CALL_MS), call);
+  let isKnown: boolean;
   try {
-    const former = await withinTime(() => workflow.query(hostQuery, id));
-    if (former === null) return undefined;
+    isKnown = (await withinTime(() => workflow.query(hostQuery, id))) !== null;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;
@@ -70,10 +77,11 @@ async function tokensGiven(
   const leased = [...ledger.leases.values()].flatMap(({ token, gpus }) =>
     gpus.flatMap(({ host, mask }) => (host === id ? [{ token, mask }] : [])),
   );
-  return Array.from({ length: gpuCount }, (_, gpu) => {
+  const seen = Array.from({ length: gpuCount }, (_, gpu) => {
     const lease = leased.find(({ mask }) => (mask >>> gpu) % 2 === 1);
     return lease?.token ?? ledger.nextToken - 1;
   });
+  return { seen, isKnown };
 }
 
 /**

@@ -113,6 +113,12 @@ const changed = (shape: FleetShape, by: number): FleetShape => ({
   ...(shape.policy && { policy: { ...shape.policy, places: 2 + (by % 20) } }),
 });
 
+/** Nothing is held, and the limits are as they were drawn. */
+export function* putBack(people: Operators): Task<void> {
+  for (const queue of QUEUES) yield* updateFleet(people, { kind: "release-queue", queue });
+  yield* updateFleet(people, { kind: "configure", shape: people.shape });
+}
+
 function refusalOf(state: FleetState, order: OperatorOrder): OrderRefusal | undefined {
   switch (order.kind) {
     case "configure":

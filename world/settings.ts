@@ -7,7 +7,7 @@ import type { Direction } from "./kernel/network.ts";
 
 /** Faults stop at this time. */
 export const CALM_AT_MS = 300_000;
-/** So long after that everything that can end must have ended. */
+/** So long after that everything that can end must have ended, arrays aside. */
 export const BOUND_MS = 3_600_000;
 
 export interface DrawnJob {

@@ -2,7 +2,7 @@
  * @file One world: the product's machines, a model of Temporal, of hosts and of the network, played from a seed until everything has ended.
  *
  * The same settings give the same events. Faults stop at `CALM_AT_MS`; all processes come back, and everything that can end has to within
- * `BOUND_MS`. The first violation ends the world.
+ * `BOUND_MS`, and the time that the longest array takes. The first violation ends the world.
  */
 
 import type { HostId, JobId } from "../domain/values/ids.ts";
@@ -21,6 +21,7 @@ import { createHost, type Host } from "./hosts/host.ts";
 import { createKernel, type StoryLine } from "./kernel/kernel.ts";
 import { createNetwork } from "./kernel/network.ts";
 import { createProcess, type Process } from "./kernel/process.ts";
+import { putBack } from "./operators.ts";
 import { giveOrder, release, submit, type People } from "./people.ts";
 import type { Planted } from "./planted.ts";
 import { randomPlanner } from "./planner.ts";
@@ -64,7 +65,7 @@ const MOST_EVENTS = 400_000;
 export function play(settings: Settings, options: PlayOptions = {}): Outcome {
   const world = buildWorld(settings, options);
   const { kernel, checker, isSettled } = world;
-  const untilMs = CALM_AT_MS + BOUND_MS;
+  const untilMs = CALM_AT_MS + BOUND_MS + longestMs(settings);
   let lookedAtMs = 0;
   while (checker.violation() === undefined && kernel.playNext(untilMs)) {
     if (kernel.events() > MOST_EVENTS) checker.violate("liveness", "the world runs in circles");
@@ -86,6 +87,10 @@ export function play(settings: Settings, options: PlayOptions = {}): Outcome {
     story: kernel.story,
   };
 }
+
+/** What the longest array takes that gets one place alone. */
+const longestMs = ({ jobs }: Settings): number =>
+  Math.max(0, ...jobs.map(({ spec, runMs }) => (spec.array?.count ?? 0) * runMs));
 
 function buildWorld(
   settings: Settings,
@@ -124,6 +129,7 @@ function buildWorld(
     server,
     planted,
     fleetOf: (id) => (id === FLEET && fleet?.isOpen() === true ? fleet.state() : undefined),
+    lastFleetOf: (id) => (id === FLEET ? fleet?.state() : undefined),
     jobOf: (id) => jobRuns.get(id),
     tellFleet: (from, to, entry) => {
       const inbox = inboxes.get(from.name) ?? createInbox(server, network, from);
@@ -223,6 +229,9 @@ function buildWorld(
     reviveFleet(server, FLEET);
     // Whoever was held is let go.
     for (const { id } of jobs) client.spawn(release(people, id as JobId)); // as drawn
+    // A fleet that was ended may have lost what operators told it last: they look again.
+    if (settings.orders.some(({ kind }) => kind === "hold-queue" || kind === "limits"))
+      client.spawn(putBack(people));
   });
   const left = (): readonly string[] => unsettled({ jobs, jobRuns, hosts, fleet: fleet?.state() });
   return {

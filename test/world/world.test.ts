@@ -74,6 +74,14 @@ test("seed 20286 breaks a law under rules 6, and none any more: a host that had 
   expect(play(narrow(20286)).violation).toBeUndefined();
 });
 
+/** The fleet had forgotten its agent with the fence, so the host took itself for a new one, and a copy of an old order started. */
+test.each([132, 188, 208, 287])(
+  "seed %i breaks no law any more: a fenced host that loses its disk has seen every token of the fleet",
+  (seed) => {
+    expect(play(drawSettings(seed)).violation).toBeUndefined();
+  },
+);
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

@@ -73,8 +73,8 @@ function* heal(
   for (;;) {
     const found = yield* askFleet(agents.site(), process, {
       fleet: FLEET,
+      mayBeClosed: true,
       question: ({ ledger }) => {
-        if (ledger.hosts.get(host.id)?.agent === undefined) return [];
         const leases = [...ledger.leases.values()];
         return tokens.seen.map((_, gpu) => {
           const lease = leases.find(({ gpus }) =>

@@ -98,9 +98,7 @@ export function createHost(
       running.set(key, order);
       kernel.tell(id, id, () => `starts ${key} of ${order.jobId}`);
       witness.started(id, order);
-      if (order.taskBatch !== undefined) {
-        return batches.begin(launch, fateOf);
-      }
+      if (order.taskBatch !== undefined) return batches.begin(launch, fateOf);
       const fate = fateOf();
       kernel.after(fate.afterMs, () => {
         if (running.get(key) === order) end(order, fate.isGood ? "completed" : "failed");

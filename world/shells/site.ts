@@ -18,6 +18,8 @@ export interface Site {
   readonly server: Server;
   /** The open fleet as a query would see it; undefined where none is open. */
   readonly fleetOf: (workflowId: string) => FleetState | undefined;
+  /** The same of its last run, which answers when it is closed, too. */
+  readonly lastFleetOf: (workflowId: string) => FleetState | undefined;
   readonly jobOf: (workflowId: string) => JobRun | undefined;
   /** Undefined: the result is unknown. */
   readonly tellFleet: (
@@ -31,20 +33,29 @@ export interface Site {
   readonly planted: Planted;
 }
 
-/** A query of an open fleet: it fails where no worker answers; `none` where there is no fleet. */
+/** A query of a fleet: it fails where no worker answers; `none` where there is no fleet. */
 export type Answer<Value> =
   | { readonly kind: "answer"; readonly value: Value }
   | { readonly kind: "none" }
   | { readonly kind: "failed" };
 
 export function* askFleet<Value>(
-  { network, server, fleetOf }: Site,
+  { network, server, fleetOf, lastFleetOf }: Site,
   from: Process,
-  { fleet, question }: { readonly fleet: string; readonly question: (state: FleetState) => Value },
+  {
+    fleet,
+    question,
+    mayBeClosed = false,
+  }: {
+    readonly fleet: string;
+    readonly question: (state: FleetState) => Value;
+    /** A closed run answers as well. */
+    readonly mayBeClosed?: boolean;
+  },
 ): Task<Answer<Value>> {
   const reply = yield* network.call(from, (): Answer<Value> => {
-    if (server.openRun(fleet) === undefined) return { kind: "none" };
-    const state = fleetOf(fleet);
+    if (server.openRun(fleet) === undefined && !mayBeClosed) return { kind: "none" };
+    const state = mayBeClosed ? lastFleetOf(fleet) : fleetOf(fleet);
     if (state === undefined || !server.isAnswering(FLEET_QUEUE)) return { kind: "failed" };
     return { kind: "answer", value: question(state) };
   });

@@ -86,7 +86,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a host that has lost its tokens begins at nothing",
-    seenAt: 6,
+    seenAt: 93,
     climate: "harsh",
     planted: { agent: { heals: false } },
   },
