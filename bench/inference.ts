@@ -25,7 +25,8 @@ export const inferenceBench: Bench = {
     "ours and the rivals', in a simulator of the paper's executor with 5 % noise on kernels. Latency is cold: from\n" +
     "parameters in pinned host memory to the last output. All speed-ups are over one GPU: copies first, then kernels.\n" +
     "The part `layouts` plans the A6000 server once for each way in which its three GPUs can share PCIe buses.\n" +
-    "The part `live` executes the plan of a served job with its GPUs' topology beside one by their number.\n" +
+    "The part `live` executes the plan of a served job with its GPUs' topology beside one by their number,\n" +
+    "on simulated devices and on a stand-in whose buses are really shared.\n" +
     "The part `polish` lets a solver better six plans, as it does for a served model that stays.\n" +
     "The part `executor` is `bench serving`: a split model that really runs on this machine's cores, which must be idle.",
   options: [
