@@ -77,7 +77,11 @@ describe("a job that no host of its fleet can hold is refused", () => {
       workflow: { getHandle: () => undefined },
     } as unknown as Client;
     const asks = job({ perGpu: { cpus: 999 } });
-    await checkFit(client, { spec: asks, notices: [] }, { fleet: "f", onUnchecked: (why) => said.push(why) });
+    await checkFit(
+      client,
+      { spec: asks, notices: [] },
+      { fleet: "f", onUnchecked: (why) => said.push(why) },
+    );
     expect(said).toEqual(["resources were not compared with the hosts: fleet f does not answer"]);
     expect(waits).toHaveLength(1);
     expect(waits[0]).toBeLessThanOrEqual(3_000);
