@@ -111,8 +111,8 @@ export function receiveReport(
 }
 
 /**
- * Whether the report leaves nothing to do: the delivery has brought every grant to its job, and nothing has waited for its place. A turn would only
- * set the fleet's clock again, for the same time.
+ * Whether the delivery has brought every grant to its job, and nothing has waited for its place. Unless what has arrived makes something else due, which
+ * its caller looks at, a turn would only set the fleet's clock again, for the same time.
  */
 function isQuiet(
   { ledger, deliveries, cycle }: FleetState,

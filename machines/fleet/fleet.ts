@@ -344,7 +344,7 @@ function receive(begun: FleetStep, event: DeferrableEvent, nowMs: number): Fleet
         ? startRepair(begun, event.order)
         : applyOrder(begun, event.order, nowMs);
     case "delivered":
-      return receiveReport(begun, event, nowMs);
+      return calledEarlier(receiveReport(begun, event, nowMs));
     case "audited":
       return endAudit(begun, event, nowMs);
     case "estimated":
@@ -358,6 +358,18 @@ function receive(begun: FleetStep, event: DeferrableEvent, nowMs: number): Fleet
     case "handlers-finished":
       return begun.state.phase === "closing" ? endRun(begun, nowMs) : begun;
   }
+}
+
+/**
+ * A report asks for a turn, too, where it makes anything due before the clock rings: an order to give up a lease leaves only once its grant has arrived,
+ * and each change of the ledger may bring an audit forward.
+ */
+function calledEarlier(reported: FleetStep): FleetStep {
+  const { state } = reported;
+  const rings = state.clock?.atMs ?? Infinity;
+  const isEarlier =
+    !state.isTurnDue && Math.min(nextUnsentAtMs(state), nextTimeAtMs(state)) < rings;
+  return isEarlier ? update(reported, { isTurnDue: true }) : reported;
 }
 
 /** Unless more has come meanwhile than one slice holds: then the run goes on until that is folded, if it may. */

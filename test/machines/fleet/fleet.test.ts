@@ -193,6 +193,29 @@ describe("deliveries", () => {
     expect(kinds(fleet)).toEqual(["decide"]);
   });
 
+  it("are followed at once by the order to give up a lease that could not leave before its grant", () => {
+    const fleet = started();
+    decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
+    const { id } = fleet.take("deliver");
+    const [job, all] = [jobId("b"), gpus(["c0/h0", 0xff])];
+    feed(fleet, { kind: "inbox", batch: [ask({ job: "b", class: "inference", gpus: 8 })] }, 61_000);
+    const plan = {
+      ...NOTHING,
+      reserve: [{ jobId: job, gpus: all, kind: "preemption" as const }],
+      evict: [
+        {
+          ...{ kind: "evict" as const, lease: LEASE, forJob: job },
+          ...{ lostGpuSeconds: 1, reason: "test" },
+        },
+      ],
+    };
+    feed(fleet, { kind: "decided", id: fleet.take("decide").id, plan }, 61_000);
+    expect(fleet.state().ledger.leases.get(LEASE)?.eviction).toMatchObject({ forJob: job });
+    fleet.open.length = 0;
+    feed(fleet, { kind: "delivered", id, report: { accepted: [LEASE], gone: [] } }, 61_000);
+    expect(fleet.take("deliver").post.evictions).toMatchObject([{ order: { lease: LEASE } }]);
+  });
+
   it("are four at a time; later grants leave with the first free place", () => {
     const fleet = started();
     const jobs = ["a", "b", "c", "d", "e"];
