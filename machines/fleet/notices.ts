@@ -1,7 +1,7 @@
 /**
  * @file Chooses the waiting jobs that are to be notified now of why they wait, and says when the next notice is or was due.
  *
- * A notice costs its job five events of history, so most jobs never get one. The first goes out after three seconds of waiting, or at
+ * A notice costs its job some five events of history, so most jobs never get one. The first goes out after three seconds of waiting, or at
  * once when the fleet can never satisfy the request. Another follows only when the code has changed, at most once a minute; from rules of
  * version 3 on also for a later request of the job, because a job acts upon its code (it asks again for hosts that refused it). Live numbers
  * come from asking the fleet. Cost: O(waiting requests) after a change of any, else O(notices to come).

@@ -4,7 +4,8 @@
  * A key is 32 bytes in base64; `bound:` before it says that what it encrypts is bound to its workflow. Its id is a digest of
  * both, so one id never means two keys and need not be written down. When a
  * requested key is missing, the ring reads its file again, so a new key is distributed by replacing the file, without a
- * restart. A removed key is forgotten only at a restart.
+ * restart. Before it encrypts it looks whether the file has changed (some microseconds): where keys bind, what a former one that does not bind has
+ * encrypted is refused. A removed key is forgotten only at a restart.
  */
 
 import { createHash, randomBytes } from "node:crypto";
@@ -50,11 +51,28 @@ export const newKeyLine = (): string => `${BOUND}${randomBytes(KEY_BYTES).toStri
 /** Reads the file; throws BAD_INPUT when it is not there, open to others, or no key file. */
 export function openKeyRing(file: string, nowMs: () => number = () => performance.now()): KeyRing {
   let { keys, writtenAtMs } = readKeyFile(file);
+  let seenAtMs = writtenAtMs;
   let lookedAtMs = nowMs();
   const known = (id: string): EncryptionKey | undefined => keys.find((key) => key.id === id);
+  const lookAgain = (): void => {
+    try {
+      const { keys: found, writtenAtMs: atMs } = readKeyFile(file);
+      seenAtMs = atMs;
+      // A file that is written again as it was excuses nobody.
+      if (found[0].id !== keys[0].id) writtenAtMs = atMs;
+      const isNew = ({ id: other }: EncryptionKey): boolean =>
+        !found.some((key) => key.id === other);
+      keys = [...found, ...keys.filter(isNew)];
+    } catch {
+      // The file may be in the middle of its replacement; the present keys stay in use.
+    }
+  };
   return {
     file,
-    current: () => keys[0],
+    current() {
+      if (mtimeOf(file) !== seenAtMs) lookAgain();
+      return keys[0];
+    },
     isBinding: () => keys[0].isBound,
     sinceMs: () => writtenAtMs,
     ids: () => keys.map(({ id }) => id),
@@ -62,18 +80,19 @@ export function openKeyRing(file: string, nowMs: () => number = () => performanc
       const key = known(id);
       if (key !== undefined || nowMs() - lookedAtMs < LOOK_AGAIN_MS) return key;
       lookedAtMs = nowMs();
-      try {
-        const { keys: found, writtenAtMs: atMs } = readKeyFile(file);
-        writtenAtMs = atMs;
-        const isNew = ({ id: other }: EncryptionKey): boolean =>
-          !found.some((key) => key.id === other);
-        keys = [...found, ...keys.filter(isNew)];
-      } catch {
-        // The file may be in the middle of its replacement; the present keys stay in use.
-      }
+      lookAgain();
       return known(id);
     },
   };
+}
+
+/** Undefined while the file cannot be seen. */
+function mtimeOf(file: string): number | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
+  } catch {
+    return undefined;
+  }
 }
 
 type Keys = readonly [EncryptionKey, ...EncryptionKey[]];

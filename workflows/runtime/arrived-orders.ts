@@ -14,6 +14,9 @@ interface Note {
   readonly flaw?: SealFlaw;
 }
 
+/** Nobody knows how it was encrypted, so it counts as if it was not: a flood must not wash the flaw of an order away. */
+const FORGOTTEN: Note = { sender: "", value: new Uint8Array(), flaw: "open" };
+
 /** As the handler of an update sees it. */
 export interface ArrivedUpdate extends Note {
   readonly id: string;
@@ -47,7 +50,7 @@ export function noteUpdates(jobs: readonly Job[]): void {
 /** Called by the handler, before it waits for anything. `proof`: the update's second argument, whatever it is. */
 export function arrivedOrder(proof: unknown): ArrivedUpdate {
   const id = currentUpdateInfo()?.id ?? "";
-  const note: Note = notes.get(id) ?? { sender: "", value: new Uint8Array() };
+  const note: Note = notes.get(id) ?? FORGOTTEN;
   notes.delete(id);
   return {
     ...note,

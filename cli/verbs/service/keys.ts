@@ -81,7 +81,7 @@ function rotateVerb(context: CommandContext): Command {
     .verb("rotate")
     .summary("add a key that encrypts from now on")
     .description(
-      "Adds a new key before the others in the file, one that binds payloads to their workflows; processes of releases that know none cannot read the file then. Copy the file to all machines of the fleet: a process that meets an unknown key reads its file again and starts to use the new key. Former keys stay in the file, to decrypt older payloads.",
+      "Adds a new key before the others in the file, one that binds payloads to their workflows; processes of releases that know none cannot read the file then. Copy the file to all machines of the fleet: processes look at it before they encrypt, and use the new key from then on. Former keys stay in the file, to decrypt older payloads.",
     )
     .argument("<file>", "the key file")
     .option("--json", "answer with one JSON document")

@@ -3,7 +3,7 @@
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import { defaultPayloadConverter } from "@temporalio/common";
 import fc from "fast-check";
-import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { deflateSync } from "node:zlib";
@@ -178,6 +178,28 @@ describe("a key ring", () => {
     nowMs = 3_001;
     expect(ring.find(id)?.id).toBe(id);
     expect(ring.ids()).toEqual([id, openKeyRing(keyFile(former)).current().id]);
+  });
+
+  it("encrypts with a new first key of its file before it has met it", () => {
+    const [former, newer] = [newKeyLine(), newKeyLine()];
+    const file = keyFile(former);
+    const ring = openKeyRing(file);
+    expect(ring.current().id).toBe(openKeyRing(keyFile(former)).current().id);
+    writeFileSync(file, `${newer}\n${former}\n`);
+    utimesSync(file, 2_000, 2_000);
+    expect(ring.current().id).toBe(openKeyRing(keyFile(newer)).current().id);
+    expect(ring.sinceMs()).toBe(2_000_000);
+    rmSync(file);
+    expect(ring.current().id).toBe(openKeyRing(keyFile(newer)).current().id);
+  });
+
+  it("does not count a file that is written again with the same first key as new", () => {
+    const file = keyFile(newKeyLine());
+    utimesSync(file, 1_000, 1_000);
+    const ring = openKeyRing(file);
+    utimesSync(file, 3_000, 3_000);
+    ring.current();
+    expect(ring.sinceMs()).toBe(1_000_000);
   });
 
   it.each<[string, string, number, RegExp]>([
