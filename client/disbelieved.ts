@@ -1,6 +1,6 @@
 /** @file The words and orders of which a fleet, its presences, lobbies and learners, or a job did not believe that their senders may say them: a line for each sender. */
 
-import type { Client } from "@temporalio/client";
+import { ServiceError, type Client } from "@temporalio/client";
 import type { FleetShape } from "../domain/fleet/fleet.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -86,7 +86,12 @@ export async function disbelievedByAttendants(
       words.push(...found.map((word) => senderOf(word, workflowId)));
     } catch (error) {
       const problem = translated(error, workflowId);
-      if (!(problem instanceof OrbweaverError) || !AWAY.has(problem.code)) throw problem;
+      // What is left of the server's own errors says that it is too busy.
+      const isAway =
+        problem instanceof OrbweaverError
+          ? AWAY.has(problem.code)
+          : problem instanceof ServiceError;
+      if (!isAway) throw problem;
     }
   });
   return words;

@@ -1,6 +1,6 @@
 /** @file The audit's question to all that believe only what is proven: who is away is left out, and an answer that cannot be read is no silence. */
 
-import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { ServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { expect, it } from "vitest";
 import { disbelievedByAttendants } from "../../client/disbelieved.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
@@ -35,6 +35,14 @@ it("names the workflow that did not believe a word, and leaves out those that ar
   expect(await disbelievedByAttendants(client, "eu", fleetOf(SMALL_FLEET).shape)).toMatchObject([
     { sender: "mallory", times: 2, what: "announce", why: "it is not signed", to: PRESENCE },
   ]);
+});
+
+it("leaves out a workflow for whose answer the server is too busy", async () => {
+  const busy = Object.assign(new Error("busy"), {
+    ...{ code: 8, details: "consistent query buffer is full", metadata: new Map() },
+  });
+  const client = clientOf(() => Promise.reject(new ServiceError("it failed", { cause: busy })));
+  expect(await disbelievedByAttendants(client, "eu", fleetOf(SMALL_FLEET).shape)).toEqual([]);
 });
 
 it("fails where an answer cannot be read", async () => {
