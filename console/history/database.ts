@@ -117,10 +117,11 @@ export interface HistoryDatabase {
     limits: { readonly nowMs: number; readonly most: number },
   ) => readonly DueNotice[];
   readonly noteSent: (sent: SentNotice) => void;
-  /** Those whom jobs name, as far as something is due to them. */
+  /** Those whom jobs name, as far as something is due to them: in the order of their names, from behind `after` on and round. */
   readonly dueAddresses: (limits: {
     readonly nowMs: number;
     readonly most: number;
+    readonly after: string;
   }) => readonly string[];
   /** Forgets what was done with before this time, and what is older and was never done with. */
   readonly forgetNotices: (beforeMs: number) => void;
@@ -293,6 +294,7 @@ SELECT id, target, atMs, body, tries FROM notices
 WHERE target = :target AND doneMs IS NULL AND notBeforeMs <= :nowMs ORDER BY atMs, id LIMIT :most`;
 /** The names of the fleet file's targets have no spaces. */
 const DUE_ADDRESSES = `
-SELECT DISTINCT target FROM notices WHERE doneMs IS NULL AND notBeforeMs <= :nowMs AND instr(target, ' ') > 0 ORDER BY target LIMIT :most`;
+SELECT DISTINCT target FROM notices WHERE doneMs IS NULL AND notBeforeMs <= :nowMs AND instr(target, ' ') > 0
+ORDER BY target <= :after, target LIMIT :most`;
 const NOTE_SENT = `
 UPDATE notices SET tries = :tries, doneMs = :doneMs, notBeforeMs = :notBeforeMs WHERE id = :id AND target = :target`;

@@ -68,7 +68,7 @@ export interface NotifyOptions {
 const RETRY_MS = 1_000;
 const WRITE_EVERY_MS = 2_000;
 const FORGET_EVERY_MS = 3_600_000;
-/** Addresses of jobs to which something is sent at once. */
+/** Addresses of jobs that one round begins with. */
 const MOST_ADDRESSES = 50;
 const KEPT_NOTICES_MS = 7 * OLDEST_MS;
 /** Read back at most, where the last console ended long ago. */
@@ -108,6 +108,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
   });
   const rounds = new Set<Promise<void>>();
   let forgotAtMs = 0;
+  let lastAddress = "";
   let catching: Promise<void> | undefined;
   let isCaughtUp = false;
   let trouble = "";
@@ -134,7 +135,10 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       database.forgetNotices(nowMs - KEPT_NOTICES_MS);
     }
     const isJobs = notify.jobRules().length > 0;
-    const named = isJobs ? database.dueAddresses({ nowMs, most: MOST_ADDRESSES }) : [];
+    // In turns, or many that fail would hold up those that come behind them.
+    const limits = { nowMs, most: MOST_ADDRESSES, after: lastAddress };
+    const named = isJobs ? database.dueAddresses(limits) : [];
+    lastAddress = named.at(-1) ?? "";
     const round = delivery
       .round([...notify.targets(), ...named.map(recipientNamed)])
       .catch(sayTrouble)

@@ -53,6 +53,8 @@ export async function post(
         ...(isPublic && { lookup: publicOnly(ask) }),
       });
       request.on("error", reject);
+      // Also without an error or an answer: a server that changes the protocol is cut off without either.
+      request.on("close", () => reject(new Error("no answer")));
       request.on("response", (response) => {
         resolve(response.statusCode ?? 0);
         // Whatever it says is not wanted.

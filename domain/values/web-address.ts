@@ -17,8 +17,10 @@ export const MAX_ADDRESS_CHARS = 2_000;
 
 const FORM =
   /^(?<scheme>https?):\/\/(?<host>\[[0-9a-f:]{2,39}\]|[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)(?::(?<port>[1-9]\d{0,4}))?(?<path>\/[\w.~!$&'()*+,;=:@%/-]*)?(?<query>\?[\w.~!$&'()*+,;=:@%/?-]*)?$/;
-/** A slash, a backslash, a dot or a percent sign in disguise, and what is no escape at all. */
-const DISGUISE = /%(?:2f|5c|2e|25|(?![0-9a-f]{2}))/i;
+/** A slash, a backslash, a dot or a percent sign in disguise (also as UTF-8 that is too long), a control character, and what is no escape at all. */
+const DISGUISE = /%(?:2f|5c|2e|25|c[01]|[01][0-9a-f]|7f|(?![0-9a-f]{2}))/i;
+/** Some servers leave out what follows a semicolon before they resolve dots. */
+const DOTS = /^\.\.?(?:;|$)/;
 const BYTE = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
 const IPV4 = new RegExp(`^${BYTE}(?:\\.${BYTE}){3}$`);
 /** Parsers of URLs take a host for a number by its last label. */
@@ -33,7 +35,7 @@ export function readWebAddress(text: string): WebAddress | undefined {
   if (scheme !== "http" && scheme !== "https") return undefined;
   if (NUMBER_LIKE.test(host) && !IPV4.test(host)) return undefined;
   if (host.includes("..") || DISGUISE.test(path)) return undefined;
-  if (path.split("/").some((part) => part === "." || part === "..")) return undefined;
+  if (path.split("/").some((part) => DOTS.test(part))) return undefined;
   const number = port === undefined ? USUAL_PORT[scheme] : Number(port);
   if (number > MAX_PORT) return undefined;
   return { scheme, host, port: number, path, hasQuery: query !== undefined };

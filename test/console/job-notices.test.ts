@@ -3,8 +3,8 @@
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer as createNetServer, type AddressInfo, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -145,6 +145,21 @@ describe("sending to an address of a job", () => {
     expect(elsewhere.got).toEqual([]);
   });
 
+  it("gives up on a server that changes the protocol instead of answering", async () => {
+    const server = createNetServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.once("data", () => {
+        socket.write(
+          "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+        );
+      });
+    }).listen(0, "127.0.0.1");
+    servers.push(server);
+    await once(server, "listening");
+    const address = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
+    await expect(send(`${address}/x`, [{ address }])).rejects.toThrow("it cannot be reached");
+  });
+
   it("says nothing of an address but its host", () => {
     const name = nameOf({ way: "slack", address: "https://hooks.slack.com/services/T/B/s3cret" });
     expect(recipientNamed(name)).toEqual({
@@ -211,11 +226,31 @@ describe("the notices of a job", () => {
     keeper.reached({ run: "r", event: 5, atMs: 5 });
     await expect(keeper.keep(10)).rejects.toThrow("away");
     expect(database.cursor()).toBeUndefined();
-    expect(database.dueAddresses({ nowMs: 10, most: 10 })).toEqual([]);
+    expect(database.dueAddresses({ nowMs: 10, most: 10, after: "" })).toEqual([]);
     isAway = false;
     await keeper.keep(20);
     expect(database.cursor()).toMatchObject({ event: 5 });
-    expect(database.dueAddresses({ nowMs: 20, most: 10 })).toEqual([`webhook ${HOOK}`]);
+    expect(database.dueAddresses({ nowMs: 20, most: 10, after: "" })).toEqual([`webhook ${HOOK}`]);
+    database.close();
+  });
+
+  it("go to every address in its turn, however many there are that fail", async () => {
+    const database = await openHistory(path.join(scratch, "turns.db"), { isNew: true });
+    const all = Array.from({ length: 12 }, (_, at) => `webhook https://a/${String(10 + at)}`);
+    const notices = all.map((target) => ({ ...row, target }));
+    database.write({ leases: [], due: [], notices: [...notices, { ...row, target: "ops" }] });
+    let after = "";
+    const turn = (): readonly string[] => {
+      const found = database.dueAddresses({ nowMs: 10, most: 5, after });
+      after = found.at(-1) ?? "";
+      return found;
+    };
+    expect([turn(), turn(), turn()]).toEqual([
+      all.slice(0, 5),
+      all.slice(5, 10),
+      [...all.slice(10), ...all.slice(0, 3)],
+    ]);
+    expect(database.dueAddresses({ nowMs: 10, most: 50, after })).toHaveLength(12);
     database.close();
   });
 });

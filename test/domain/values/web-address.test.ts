@@ -15,6 +15,7 @@ describe("a web address", () => {
     ["https://a.example/x?q=1&r=/..", 443, "/x"],
     ["http://a.example:8080/x/y%20z", 8_080, "/x/y%20z"],
     ["http://127.0.0.1/x", 80, "/x"],
+    ["https://a.example/..x/y;z/%c3%a9", 443, "/..x/y;z/%c3%a9"],
     ["https://[::1]:8443/", 8_443, "/"],
   ])("%s is read", (text, port, path) => {
     expect(readWebAddress(text)).toMatchObject({ port, path });
@@ -38,6 +39,8 @@ describe("a web address", () => {
       "https://a/ b",
       "https://a/\n",
     ],
+    ...["https://a/b/..;/c", "https://a/.;x/b", "https://a/b/%c0%ae%C0%AE/c", "https://a/%c1%9c"],
+    ...["https://a/b/..%00/c", "https://a/%0d%0ax", "https://a/%7f"],
     ...[
       "http://2130706433/",
       "http://0x7f.1/",
