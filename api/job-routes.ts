@@ -2,7 +2,13 @@
 
 import { z } from "zod";
 import type { Identity } from "../access/own-identity.ts";
-import { fleetsRefusal, jobRefusal, seesOthers, submitRefusal } from "../access/principal.ts";
+import {
+  fleetsRefusal,
+  jobRefusal,
+  operatorRefusal,
+  seesOthers,
+  submitRefusal,
+} from "../access/principal.ts";
 import {
   type JobFile,
   type JobFilter,
@@ -169,8 +175,9 @@ export const JOB_ROUTES: readonly Route[] = [
     note: ({ fleet }) => ({ what: `to fleet ${fleet}` }),
     answer: async ({ caller, served, job, body: { fleet }, accept }) => {
       const { principal, rights } = caller;
-      await allowedToRun(served, caller, job);
-      insist(fleetsRefusal(principal, rights, { home: served.fleet, fleets: [fleet] }));
+      await allowed(served, caller, { act: "change", jobId: job });
+      // Also back to this fleet: who has moved the job away is not overruled by its submitter.
+      insist(operatorRefusal(principal, rights, "move jobs"));
       accept();
       return await served.client.job(job, principal.name).move(fleet);
     },
