@@ -157,7 +157,8 @@ function measure(path: string): Measured {
     }
     const names = looked(() => readdirSync(at));
     if (names === "unread") all = { ...all, unread: all.unread + 1 };
-    if (typeof names !== "string") open.push(...names.map((name) => join(at, name)));
+    // One by one: so many arguments as a folder may have names are more than a call may have.
+    if (typeof names !== "string") for (const name of names) open.push(join(at, name));
   }
   return all;
 }
