@@ -3,6 +3,7 @@
  */
 
 import type { PublishedPolicy, TopologyClass } from "../domain/bandwidth/collective-evidence.ts";
+import { isFields } from "../lib/fields.ts";
 import type { RewardReport } from "./messages.ts";
 
 export const POLICY_FILE = "collectives.policy";
@@ -19,6 +20,27 @@ export interface CollectiveOrder {
   readonly topology: TopologyClass;
   readonly hasOverlap: boolean;
 }
+
+/** Undefined for what is none. */
+export function readCollectiveOrder(value: unknown): CollectiveOrder | undefined {
+  if (!isFields(value)) return undefined;
+  const { fleet, topology, hasOverlap } = value;
+  if (typeof fleet !== "string" || typeof hasOverlap !== "boolean" || !isFields(topology))
+    return undefined;
+  const { cluster, name, nodes, ranks, hasNvlink, hasNvlinkSharp } = topology;
+  const isTopology =
+    typeof cluster === "string" &&
+    typeof name === "string" &&
+    isCount(nodes) &&
+    isCount(ranks) &&
+    typeof hasNvlink === "boolean" &&
+    typeof hasNvlinkSharp === "boolean";
+  return isTopology
+    ? { fleet, topology: { cluster, name, nodes, ranks, hasNvlink, hasNvlinkSharp }, hasOverlap }
+    : undefined;
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value);
 
 /** `Signal`: an `AbortSignal`, which the pure rooms do not know. */
 export type AskTuner<Signal> = (

@@ -6,7 +6,8 @@
  * pick their own by LOCAL_RANK. Per host, RANK is NODE_RANK and WORLD_SIZE is NNODES (what JAX and MPI-like starters expect of
  * one process a host), and the PET_ variables set torchrun's options, which then numbers the processes that it starts itself.
  * A gang that was granted fewer GPUs than it asked for finds that in ORBWEAVER_GPUS_REQUESTED, and its batch in step (granted-batch.ts).
- * The launch extras (`order.launchExtras`) come before the job's own `env`, so a user's setting of NCCL wins over ours.
+ * The launch extras (`order.launchExtras`) come before the job's own `env`, so a user's setting of NCCL wins over ours; which devices run a served
+ * model is theirs alone to say, whatever the job's `env` says.
  * The processes write the bandwidth of their collectives to the file that ORBWEAVER_BANDWIDTH_FILE names (bandwidth-file.ts).
  * They write the times of their steps to the one that ORBWEAVER_STEPS_FILE names (steps-file.ts).
  * GPUs are named by their ids, or by their place in PCI order, the order of `nvidia-smi`, where the machine says no ids. Hosts may have
@@ -56,6 +57,7 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
     ...(order.launchExtras !== undefined && extrasEnv(order.launchExtras, surroundings.launchDir)),
     ...(surroundings.tunerPlugin !== undefined && { NCCL_TUNER_PLUGIN: surroundings.tunerPlugin }),
     ...run.env,
+    ...servedDevices(order),
   };
   const secrets = secretNames(order);
   const base: Record<string, string> = {
@@ -137,6 +139,14 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
     [LAUNCH_MARK]: surroundings.launchDir,
     [OWNER_MARK]: surroundings.owner,
   };
+}
+
+/** Empty where nobody said it, which `orbweaver serve` takes for nothing said. */
+function servedDevices({ run, launchExtras }: RunOrder): Record<string, string> {
+  const name = SERVING_ENV.devices;
+  const said = launchExtras?.env[name];
+  if (said !== undefined) return { [name]: said };
+  return run.env[name] === undefined ? {} : { [name]: "" };
 }
 
 interface RankPlace {

@@ -18,10 +18,12 @@ import { readRewards, type SeenFile } from "../folder/rewards-file.ts";
 import {
   ORDER_FILE,
   POLICY_FILE,
+  readCollectiveOrder,
   REWARDS_FILE,
   type AskTuner,
   type CollectiveOrder,
 } from "../../protocol/collective-files.ts";
+import { parsedJson } from "../../lib/parsed-json.ts";
 import type { Files } from "../ports/files.ts";
 import type { System } from "../ports/system.ts";
 import type { AgentHost } from "../runs/agent-host.ts";
@@ -51,7 +53,7 @@ const SETTLED_MS = 30_000;
 interface Account {
   readonly order: CollectiveOrder;
   readonly run: string;
-  readonly dir: string;
+  readonly launchDir: string;
   seen: SeenFile | undefined;
   lastStep: number;
   version: number;
@@ -74,7 +76,7 @@ export function reportCollectives(options: CollectivesReporting): CollectivesRep
     const made: Account = {
       order: to,
       run,
-      dir: extrasDir(launchDir),
+      launchDir,
       seen: undefined,
       lastStep: 0,
       version: 0,
@@ -86,7 +88,11 @@ export function reportCollectives(options: CollectivesReporting): CollectivesRep
   };
 
   const tell = async (account: Account): Promise<void> => {
-    const found = readRewards(files, join(account.dir, REWARDS_FILE), account.seen);
+    const found = readRewards(
+      files,
+      join(extrasDir(account.launchDir), REWARDS_FILE),
+      account.seen,
+    );
     const fresh = (found?.rewards ?? []).filter(({ step }) => step > account.lastStep);
     if (found === undefined || fresh.length === 0) return;
     const rewards = wholeSteps(fresh, MAX_REPORTED_REWARDS);
@@ -144,18 +150,18 @@ function wholeSteps(
   return whole.length > 0 ? whole : first;
 }
 
-/** Undefined for a run without a policy. */
+/** Undefined for a run without a policy, and for one whose file our provider cannot have written: nobody signs it. */
 function tunerIn({ launchExtras }: RunOrder): CollectiveOrder | undefined {
   const file = launchExtras?.files.find(({ name }) => name === ORDER_FILE);
-  // Our own provider wrote it; the order came through the job's history.
-  return file === undefined ? undefined : (JSON.parse(file.text) as CollectiveOrder);
+  return file === undefined ? undefined : readCollectiveOrder(parsedJson(file.text));
 }
 
 /** A process that looks while it is replaced sees the old one or the new one. */
 function writePolicy(files: Files, account: Account, { version, text }: PublishedPolicy): void {
   if (version <= account.version || text === "") return;
-  const file = join(account.dir, POLICY_FILE);
-  files.write(`${file}.new`, text, { isShared: true });
-  files.rename(`${file}.new`, file);
+  // As in extra-files.ts: beside the processes the job's user may have put a link.
+  const aside = files.asideOf(join(account.launchDir, `given-${POLICY_FILE}`));
+  files.write(aside, text, { isShared: true });
+  files.rename(aside, join(extrasDir(account.launchDir), POLICY_FILE));
   account.version = version;
 }

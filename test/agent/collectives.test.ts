@@ -1,7 +1,7 @@
 /** @file Rewards of a run on their way to the tuner, the policy that comes back, and the plugin that all hosts must have. */
 
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { nodeSystem } from "../../agent/system/node-system.ts";
@@ -89,7 +89,10 @@ const TUNED = {
       name: ORDER_FILE,
       text: JSON.stringify({
         fleet: "default",
-        topology: { cluster: "eu-1", name: "1x1-A100", nodes: 1, ranks: 1 },
+        topology: {
+          ...{ cluster: "eu-1", name: "1x1-A100", nodes: 1, ranks: 1 },
+          ...{ hasNvlink: false, hasNvlinkSharp: false },
+        },
         hasOverlap: true,
       }),
     },
@@ -103,6 +106,10 @@ describe("a run that has ended", () => {
     const dir = extrasDir(agent.filesOf(order).dir);
     mkdirSync(dir, { recursive: true });
     writeFileSync(path.join(dir, REWARDS_FILE), fileOf(line(1), line(2)));
+    // What a job may do to the agent that writes beside it.
+    const bystander = path.join(folder(), "bystander");
+    writeFileSync(bystander, "not the job's");
+    symlinkSync(bystander, path.join(dir, `${POLICY_FILE}.new`));
     const heard: number[] = [];
     let failures = 1;
     const ask: AskTuner<AbortSignal> = (to, { rewards }) => {
@@ -124,9 +131,39 @@ describe("a run that has ended", () => {
     await reports.ended(order);
     expect(heard).toEqual([1, 2]);
     expect(readFileSync(path.join(dir, POLICY_FILE), "utf8")).toBe("new");
+    expect(readFileSync(bystander, "utf8")).toBe("not the job's");
     closing.abort();
     await reports.done;
   });
+});
+
+it.each([
+  "no JSON {",
+  "null",
+  '"text"',
+  '{ "fleet": "default" }',
+  '{ "fleet": 1, "topology": [] }',
+])("a run whose order file is %s asks no tuner, and its agent goes on", async (text) => {
+  const agent = testAgent();
+  const order = orderOf("true", {
+    launchExtras: { env: {}, files: [{ name: ORDER_FILE, text }] },
+  });
+  const dir = extrasDir(agent.filesOf(order).dir);
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(path.join(dir, REWARDS_FILE), fileOf(line(1)));
+  const closing = new AbortController();
+  let asked = 0;
+  const reports = reportCollectives({
+    hosts: [agent.host],
+    ask: () => Promise.resolve({ ...NO_POLICY, version: (asked += 1), text: "new" }),
+    closing: closing.signal,
+    system: nodeSystem,
+    everyMs: 60_000,
+  });
+  await reports.ended(order);
+  expect(asked).toBe(0);
+  closing.abort();
+  await reports.done;
 });
 
 describe("the plugin", () => {

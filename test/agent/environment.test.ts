@@ -68,6 +68,26 @@ describe("the environment of ranks", () => {
     expect(first?.env).toMatchObject({ PLAN: "/state/lease-5/given/plan.json", NCCL_ALGO: "Ring" });
   });
 
+  it.each([
+    { said: "cuda", own: "cpu", want: "cuda" },
+    { said: undefined, own: "cpu", want: "" },
+    { said: "cpu", own: undefined, want: "cpu" },
+    { said: undefined, own: undefined, want: undefined },
+  ])(
+    "lets the fleet alone say what runs a served model: $said, whatever the job does: $own",
+    ({ said, own, want }) => {
+      const name = "ORBWEAVER_SERVING_DEVICES";
+      const [first] = planRanks(
+        orderOf("", {
+          run: { env: own === undefined ? {} : { [name]: own } },
+          launchExtras: { env: said === undefined ? {} : { [name]: said }, files: [] },
+        }),
+        surroundings,
+      );
+      expect(first?.env[name]).toBe(want);
+    },
+  );
+
   it("gives torchrun its options", () => {
     const [only] = planRanks(
       orderOf("", { gang: GANG, run: { launch: "per-host" } }),
