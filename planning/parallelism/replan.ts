@@ -2,8 +2,8 @@
  * @file Plans a job that has run before: the degrees of its former plan stay unless others save enough.
  *
  * A run that goes on in another split reads its checkpoint in another split, and may have to convert it; so its degrees change only where the predicted step is
- * shorter by more than `LEAST_SAVING`. Micro-batch, stages and arrangement are free. Cost: a second plan, of fixed degrees, where degrees stay that
- * are not the best.
+ * shorter by more than `LEAST_SAVING` than that of the best plan in the former degrees, for which as much is tried. Micro-batch, stages and arrangement
+ * are free. Cost: a second plan, of fixed degrees, where the former are not the best.
  */
 
 import type { PlannedDegrees } from "../../domain/lease/launch-extras.ts";
@@ -27,11 +27,8 @@ export async function replan(
   const free = await planModel(request, mayGoOn);
   const { answer } = free;
   if (former === undefined || answer.kind === "blocked") return { ...free, isKept: false };
-  const { split, stepMs, others } = answer.plan;
-  const known = others.find((other) => isOf(other.split, former));
-  if (isOf(split, former) || known === undefined) return { ...free, isKept: false };
-  const saving = 1 - stepMs / known.stepMs;
-  if (saving > LEAST_SAVING) return { ...free, saving, isKept: false };
+  const { split, stepMs } = answer.plan;
+  if (isOf(split, former)) return { ...free, isKept: false };
   const { dataParallel, pipelineParallel, tensorParallel, expertParallel } = former;
   const fixed = {
     replicas: dataParallel,
@@ -40,7 +37,9 @@ export async function replan(
     experts: expertParallel,
   };
   const kept = await planModel({ ...request, fixed }, mayGoOn);
-  return kept.answer.kind === "blocked"
+  if (kept.answer.kind === "blocked") return { ...free, isKept: false };
+  const saving = Math.max(0, 1 - stepMs / kept.answer.plan.stepMs);
+  return saving > LEAST_SAVING
     ? { ...free, saving, isKept: false }
     : { ...kept, saving, isKept: true };
 }
