@@ -34,10 +34,13 @@ export function stepText(facts: StepFacts | undefined): string | undefined {
   return [
     ...(predictedMs === undefined ? [] : [`${msText(predictedMs)} predicted`]),
     ...(measuredMs === undefined ? [] : [`${msText(measuredMs)} measured`]),
-    ...(off === undefined
-      ? []
-      : [`the prediction is ${String(Math.abs(off))} % too ${off < 0 ? "short" : "long"}`]),
+    ...(off === undefined ? [] : [errorText(off)]),
   ].join(", ");
 }
+
+const errorText = (percent: number): string =>
+  percent === 0
+    ? "as predicted"
+    : `the prediction is ${String(Math.abs(percent))} % too ${percent < 0 ? "short" : "long"}`;
 
 const msText = (ms: number): string => `${ms >= 100 ? ms.toFixed(0) : ms.toPrecision(3)} ms`;

@@ -35,6 +35,12 @@ test.each([
     want: "12.3 ms predicted, 10.0 ms measured, the prediction is 23 % too long",
   },
   {
+    name: "that took what was predicted, to half a percent",
+    attempts: [attempt(999.6, 1000)],
+    live: [],
+    want: "1000 ms predicted, 1000 ms measured, as predicted",
+  },
+  {
     name: "without a plan",
     attempts: [attempt(undefined)],
     live: [{ stepMs: 4 }],
