@@ -34,6 +34,7 @@ export interface MeasuredNote {
 /** The typical step of one run of a job whose model was planned; the latest of the run counts. */
 export interface StepNote {
   readonly jobId: JobId;
+  readonly tenant: string;
   readonly runId: string;
   readonly attempt: number;
   readonly planned: PlannedStep;

@@ -75,7 +75,7 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
       clusters.map((cluster) => stepsOf(order, cluster, late).catch(() => [])),
     );
     const subject = stepSubject(said, site);
-    const corrections = stepCorrections(kept.flat().filter(isSameSubject(subject)));
+    const corrections = stepCorrections(kept.flat().filter(isSameSubject(subject)), spec.tenant);
     const startedMs = performance.now();
     const { answer, model, isKept, saving } = await replan(
       {

@@ -73,7 +73,8 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
     const planned = plannedIn(order);
     if (planned === undefined) return;
     const { jobId, holder, attempt } = order;
-    wait(order, { jobId, runId: holder.runId, attempt, planned, measuredMs, atMs });
+    const { runId, tenant } = holder;
+    wait(order, { jobId, tenant, runId, attempt, planned, measuredMs, atMs });
   };
 
   const look = (): void => {

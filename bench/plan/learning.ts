@@ -19,6 +19,7 @@ import type { PlanSite, Way } from "../../planning/parallelism/site.ts";
 import { layerSums } from "../../planning/parallelism/split.ts";
 import {
   correctedSite,
+  NO_CORRECTIONS,
   stepCorrections,
   stepSubject,
   stepTerms,
@@ -40,6 +41,7 @@ const COMPUTE_LOG = 0.35;
 const LINK_LOG = 0.4;
 const PLAN_LOG = 0.04;
 const NOISE_LOG = 0.02;
+const TENANT = "default";
 const LEARNT_JOBS = 10;
 const WORLDS = 20;
 const JUDGED_JOBS = 6;
@@ -129,17 +131,17 @@ export async function learnedIn(seed: number, judgedJobs: number): Promise<reado
   const kept: KeptStep[] = [];
   for (let at = 0; at < LEARNT_JOBS; at += 1) {
     const job = drawJob(draws.stream(`run ${String(at)}`));
-    const corrections = stepCorrections(kept);
+    const corrections = stepCorrections(kept, TENANT);
     const plan = await planned(world, job, corrections);
     if (plan !== undefined) kept.push(recordOf(world, { job, plan, corrections, at }));
   }
-  const learned = stepCorrections(kept);
+  const learned = stepCorrections(kept, TENANT);
   const judged: LearntJob[] = [];
   for (let at = 0; at < judgedJobs; at += 1) {
     const job = drawJob(draws.stream(`judged ${String(at)}`));
     const [after, before] = [
       await planned(world, job, learned),
-      await planned(world, job, stepCorrections([])),
+      await planned(world, job, NO_CORRECTIONS),
     ];
     if (after === undefined || before === undefined) continue;
     const [trueAfter, trueBefore] = [trueMs(world, job, after), trueMs(world, job, before)];
@@ -237,7 +239,7 @@ function recordOf(
     ...stepTerms(plan.parts, corrections),
     plan: degreesText(plan.split),
     predictedMs: plan.stepMs,
-    run: `job-${String(at)}`,
+    ...{ run: `job-${String(at)}`, tenant: TENANT },
     measuredMs: trueMs(world, job, plan) * Math.exp(NOISE_LOG * noise),
     atMs: at,
   };

@@ -31,18 +31,21 @@ export interface PlannedStep extends StepTerms {
 export interface KeptStep extends PlannedStep {
   /** Which run, as one word. */
   readonly run: string;
+  /** Whose job it was. */
+  readonly tenant: string;
   readonly measuredMs: number;
   readonly atMs: number;
 }
 
-/** More than a day is no step. */
+/** More than a day is no step, nor is less than a microsecond. */
 const MAX_STEP_MS = 1e8;
+const LEAST_STEP_MS = 1e-3;
 const MAX_TEXT = 200;
 /** Reports that are further off say seconds for milliseconds, or train another model than they name. */
 const MOST_OFF = 8;
 
 export const isStepMs = (value: unknown): value is number =>
-  typeof value === "number" && value > 0 && value <= MAX_STEP_MS;
+  typeof value === "number" && value >= LEAST_STEP_MS && value <= MAX_STEP_MS;
 
 /** Whether a measured step can be one of the planned step. */
 export function isNear(
@@ -62,11 +65,13 @@ export function readPlannedStep(value: unknown): PlannedStep | undefined {
     isText(gpuType) &&
     isText(plan) &&
     isStepMs(predictedMs) &&
-    isStepMs(computeMs);
+    isTerm(computeMs) &&
+    computeMs > 0;
   if (!isPlanned || !isTerm(communicationMs) || !isTerm(otherMs)) return undefined;
   return { model, gpuType, plan, predictedMs, computeMs, communicationMs, otherMs };
 }
 
 const isText = (value: unknown): value is string =>
   typeof value === "string" && value.length > 0 && value.length <= MAX_TEXT;
-const isTerm = (value: unknown): value is number => value === 0 || isStepMs(value);
+const isTerm = (value: unknown): value is number =>
+  typeof value === "number" && value >= 0 && value <= MAX_STEP_MS;

@@ -5,7 +5,8 @@
  * posterior of ln c and ln k: normal around 0 with `PRIOR_LOG` before anything is measured, residuals of a Cauchy-like loss with `NOISE_LOG` and
  * `OUTLIER_LOG`, found by iteratively reweighted Gauss–Newton steps. Runs whose plans communicate in different shares tell c and k apart; where all are alike the prior
  * shares the error out by what either term can explain. With n runs no factor is beyond `MOST_OF_A_RUN`^n, and never beyond `MOST`: a report that is
- * wrong moves plans by little, and a second and third one have to agree with it.
+ * wrong moves plans by little, and a second and third one have to agree with it. Runs of another tenant than the one that is planned for count
+ * together as one run, so that nobody moves the plans of others further than by one report, nor outvotes what they measured themselves.
  * Planning with corrections means planning on `correctedSite`: slower or faster GPUs and links, the same search. Pure. Cost: O(runs).
  */
 
@@ -41,22 +42,19 @@ const HASH_DIGITS = 12;
 /** A step of the search. */
 const MOST_STEP_LOG = 0.5;
 
-export function stepCorrections(kept: readonly KeptStep[]): StepCorrections {
+export function stepCorrections(kept: readonly KeptStep[], tenant: string): StepCorrections {
   if (kept.length === 0) return NO_CORRECTIONS;
-  const start = median(
-    kept.map(({ measuredMs, computeMs, communicationMs, otherMs }) =>
-      Math.log(measuredMs / (computeMs + communicationMs + otherMs)),
-    ),
-  );
+  const shareOf = sharesFor(kept, tenant);
+  const start = startFor(kept, tenant);
   let [u, v] = [start, start];
   const prior = PRIOR_LOG ** -2;
   for (let round = 0; round < ROUNDS; round += 1) {
     let [uu, uv, vv, gu, gv] = [prior, 0, prior, -prior * u, -prior * v];
-    for (const { measuredMs, computeMs, communicationMs, otherMs } of kept) {
+    for (const { measuredMs, computeMs, communicationMs, otherMs, ...of } of kept) {
       const [compute, sent] = [Math.exp(u) * computeMs, Math.exp(v) * communicationMs];
       const allMs = compute + sent + otherMs;
       const off = Math.log(measuredMs / allMs);
-      const weight = NOISE_LOG ** -2 / (1 + (off / OUTLIER_LOG) ** 2);
+      const weight = (shareOf(of.tenant) * NOISE_LOG ** -2) / (1 + (off / OUTLIER_LOG) ** 2);
       const [a, b] = [compute / allMs, sent / allMs];
       uu += weight * a * a;
       uv += weight * a * b;
@@ -68,12 +66,30 @@ export function stepCorrections(kept: readonly KeptStep[]): StepCorrections {
     u += clamped((vv * gu - uv * gv) / det, MOST_STEP_LOG);
     v += clamped((uu * gv - uv * gu) / det, MOST_STEP_LOG);
   }
-  const most = Math.min(Math.log(MOST), kept.length * Math.log(MOST_OF_A_RUN));
+  const votes = kept.reduce((sum, of) => sum + shareOf(of.tenant), 0);
+  const most = Math.min(Math.log(MOST), votes * Math.log(MOST_OF_A_RUN));
   return {
     compute: Math.exp(clamped(u, most)),
     communication: Math.exp(clamped(v, most)),
     runs: kept.length,
   };
+}
+
+/** The median error in logarithms: of the tenant's own runs, and of others the median of each tenant. */
+function startFor(kept: readonly KeptStep[], own: string): number {
+  const errors = new Map<string, number[]>();
+  for (const { tenant, measuredMs, computeMs, communicationMs, otherMs } of kept) {
+    const error = Math.log(measuredMs / (computeMs + communicationMs + otherMs));
+    errors.set(tenant, [...(errors.get(tenant) ?? []), error]);
+  }
+  return median([...errors].flatMap(([of, all]) => (of === own ? all : [median(all)])));
+}
+
+/** How much a run of each tenant counts. */
+function sharesFor(kept: readonly KeptStep[], own: string): (tenant: string) => number {
+  const runs = new Map<string, number>();
+  for (const { tenant } of kept) runs.set(tenant, (runs.get(tenant) ?? 0) + 1);
+  return (tenant) => (tenant === own ? 1 : 1 / (runs.get(tenant) ?? 1));
 }
 
 const clamped = (value: number, most: number): number => Math.max(-most, Math.min(most, value));

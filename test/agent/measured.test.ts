@@ -83,7 +83,7 @@ describe("the file of steps", () => {
       text: "9\n9\n9\n10\n10\n10 ms\n10\n10\n1",
       want: 10,
     },
-    { name: "no times", text: "0\n-1\nNaN\n1e99\nx\n".repeat(9), want: undefined },
+    { name: "no times", text: "0\n-1\nNaN\n1e99\n1e-300\nx\n".repeat(9), want: undefined },
     { name: "the last hundred", text: `${"7\n".repeat(500)}${"9\n".repeat(101)}`, want: 9 },
   ])("$name", ({ text, want }) => {
     expect(stepIn(text)).toBe(want);

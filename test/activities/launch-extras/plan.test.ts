@@ -101,7 +101,13 @@ it("is corrected by steps that runs of the model measured in the clusters of the
   const plain = await provided([]);
   expect(plain.message).not.toMatch(/corrected/);
   expect(plain.planned?.stepMs).toBe(plain.step.predictedMs);
-  const run = { ...plain.step, run: "a", measuredMs: 2 * plain.step.predictedMs, atMs: 1 };
+  const run = {
+    ...plain.step,
+    run: "a",
+    tenant: spec.tenant,
+    measuredMs: 2 * plain.step.predictedMs,
+    atMs: 1,
+  };
   const runs = Array.from({ length: 8 }, () => run);
   const corrected = await provided(runs);
   expect(corrected.message).toMatch(/; corrected by 8 measured runs: compute × \d\.\d\d, comm/);
@@ -113,6 +119,9 @@ it("is corrected by steps that runs of the model measured in the clusters of the
     expect((await provided(runs.map((each) => ({ ...each, ...other })))).planned).toEqual(
       plain.planned,
     );
+  // What others measured counts once.
+  const heard = await provided(runs.map((each) => ({ ...each, tenant: "other" })));
+  expect((heard.planned?.stepMs ?? 0) / (plain.planned?.stepMs ?? 1)).toBeLessThan(1.51);
   const again = await provided(runs, { ...plain.planned, dataParallel: 4, pipelineParallel: 1 });
   expect(again.message).toMatch(/; (degrees as|other degrees than) before/);
 });

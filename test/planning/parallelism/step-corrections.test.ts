@@ -17,10 +17,12 @@ import { playedStep } from "../../../planning/parallelism/step-time.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { host, preset, siteOf } from "./sites.ts";
 
+const OWN = "team-a";
 const kept = (computeMs: number, communicationMs: number, measuredMs: number): KeptStep => ({
   ...{ model: "m", gpuType: "A100", plan: "DP 1", run: "r", predictedMs: 1, atMs: 0, otherMs: 0 },
-  ...{ computeMs, communicationMs, measuredMs },
+  ...{ tenant: OWN, computeMs, communicationMs, measuredMs },
 });
+const corrections = (steps: readonly KeptStep[]) => stepCorrections(steps, OWN);
 /** Of a world with these factors. */
 const measured = (shares: readonly number[], c: number, k: number): readonly KeptStep[] =>
   shares.map((share) => {
@@ -30,26 +32,26 @@ const measured = (shares: readonly number[], c: number, k: number): readonly Kep
 
 describe("factors", () => {
   it("are 1 before anything is measured", () => {
-    expect(stepCorrections([])).toBe(NO_CORRECTIONS);
+    expect(corrections([])).toBe(NO_CORRECTIONS);
   });
 
   it("tell compute and links apart where plans communicate in different shares", () => {
     const shares = Array.from({ length: 12 }, (_, at) => (at % 6) / 6);
-    const { compute, communication, runs } = stepCorrections(measured(shares, 1.8, 0.7));
+    const { compute, communication, runs } = corrections(measured(shares, 1.8, 0.7));
     expect(compute).toBeCloseTo(1.8, 1);
     expect(communication).toBeCloseTo(0.7, 1);
     expect(runs).toBe(12);
   });
 
   it("leave links alone where nothing was sent", () => {
-    const { compute, communication } = stepCorrections(measured([0, 0, 0, 0, 0, 0], 1.5, 1));
+    const { compute, communication } = corrections(measured([0, 0, 0, 0, 0, 0], 1.5, 1));
     expect(compute).toBeCloseTo(1.5, 1);
     expect(communication).toBe(1);
   });
 
   it("come nearer to what was measured the more runs say so", () => {
     const of = (count: number): number =>
-      stepCorrections(measured(Array<number>(count).fill(0), 1.4, 1)).compute;
+      corrections(measured(Array<number>(count).fill(0), 1.4, 1)).compute;
     expect(of(1)).toBeGreaterThan(1.2);
     expect(of(2)).toBeGreaterThan(of(1));
     expect(of(8)).toBeGreaterThan(of(2));
@@ -58,27 +60,45 @@ describe("factors", () => {
 
   it("are the same in whatever order the runs came", () => {
     const runs = measured([0.1, 0.4, 0.7], 1.3, 0.8);
-    const [there, back] = [stepCorrections(runs), stepCorrections([...runs].reverse())];
+    const [there, back] = [corrections(runs), corrections([...runs].reverse())];
     expect(back.compute).toBeCloseTo(there.compute, 9);
     expect(back.communication).toBeCloseTo(there.communication, 9);
   });
 
   it("move by at most a half for one run, and hardly for one among ten that agree", () => {
     const absurd = kept(900, 100, 7_900);
-    const alone = stepCorrections([absurd]);
+    const alone = corrections([absurd]);
     expect(Math.max(alone.compute, alone.communication)).toBeLessThanOrEqual(1.5 + 1e-9);
     const shares = Array.from({ length: 10 }, (_, at) => at / 12);
-    const among = stepCorrections([...measured(shares, 1.2, 1.1), absurd]);
-    const without = stepCorrections(measured(shares, 1.2, 1.1));
+    const among = corrections([...measured(shares, 1.2, 1.1), absurd]);
+    const without = corrections(measured(shares, 1.2, 1.1));
     expect(among.compute / without.compute).toBeCloseTo(1, 1);
     expect(among.communication / without.communication).toBeCloseTo(1, 1);
+  });
+
+  it("follow other tenants' runs by one vote each, and not against what the tenant measured", () => {
+    const lies = Array.from({ length: 8 }, () => ({ ...kept(1000, 0, 7_900), tenant: "team-b" }));
+    const believed = corrections(lies).compute;
+    expect(believed).toBeGreaterThan(1);
+    expect(believed).toBeLessThanOrEqual(1.5 + 1e-9);
+    expect(corrections(lies.map((each) => ({ ...each, tenant: OWN }))).compute).toBeGreaterThan(3);
+    const own = measured([0, 0, 0], 1.2, 1);
+    expect(corrections([...lies, ...own]).compute).toBeCloseTo(corrections(own).compute, 1);
+    const agreeing = measured([0, 0, 0], 1.4, 1).map((each, at) => ({
+      ...each,
+      tenant: `team-${String(at)}`,
+    }));
+    expect(corrections(agreeing).compute).toBeCloseTo(
+      corrections(measured([0, 0, 0], 1.4, 1)).compute,
+      9,
+    );
   });
 
   test("stay within their bounds whatever is kept", () => {
     const ms = fc.double({ min: 0.01, max: 1e8, noNaN: true });
     fc.assert(
       fc.property(fc.array(fc.tuple(ms, fc.oneof(fc.constant(0), ms), ms)), (rows) => {
-        const { compute, communication } = stepCorrections(rows.map((row) => kept(...row)));
+        const { compute, communication } = corrections(rows.map((row) => kept(...row)));
         for (const factor of [compute, communication]) {
           expect(factor).toBeGreaterThanOrEqual(1 / 4 - 1e-9);
           expect(factor).toBeLessThanOrEqual(4 + 1e-9);

@@ -11,7 +11,8 @@ const PLANNED = {
   ...{ computeMs: 900, communicationMs: 100, otherMs: 0, predictedMs: 1000 },
 };
 const note = (job: string, more: Partial<StepNote> = {}): StepNote => ({
-  ...{ jobId: jobId(job), runId: "run", attempt: 1, planned: PLANNED, measuredMs: 1200, atMs: 1 },
+  ...{ jobId: jobId(job), tenant: "team-a", runId: "run", attempt: 1 },
+  ...{ planned: PLANNED, measuredMs: 1200, atMs: 1 },
   ...more,
 });
 const taken = (...words: readonly unknown[]) => takeIn(NO_MEMORY, words, "eu");
@@ -40,6 +41,7 @@ describe("counted and left out", () => {
     ["a time below nothing", note("a", { measuredMs: -1 })],
     ["no terms", note("a", { planned: { ...PLANNED, computeMs: NaN } })],
     ["a long name", note("a", { planned: { ...PLANNED, model: "m".repeat(201) } })],
+    ["nobody's", note("a", { tenant: "" })],
     ["a job of two words", note("a", { jobId: "a b" as StepNote["jobId"] })],
   ])("%s", (_name, word) => {
     const { steps, unfit } = taken(word);
@@ -62,4 +64,20 @@ test("a plan gives up its oldest run, and a full memory one of the plan that has
   const full = takeIn(one, many, "eu").steps ?? [];
   expect(full).toHaveLength(MAX_STEPS);
   expect(full.filter(({ plan }) => plan === PLANNED.plan).length).toBeLessThanOrEqual(1);
+});
+
+test("no tenant pushes out what another measured, by runs of its plan or by plans of its own", () => {
+  const own = note("own");
+  const flood = (plan: (at: number) => string) =>
+    Array.from({ length: 2 * MAX_STEPS }, (_, at) =>
+      note(`f${String(at)}`, {
+        tenant: "team-b",
+        planned: { ...PLANNED, plan: plan(at) },
+      }),
+    );
+  for (const plan of [() => PLANNED.plan, (at: number) => `DP ${String(at)}`]) {
+    const { steps = [] } = taken(own, ...flood(plan));
+    expect(steps.length).toBeLessThanOrEqual(MAX_STEPS);
+    expect(steps.map(({ run }) => run)).toContain("own run 1");
+  }
 });
