@@ -47,7 +47,6 @@ const EXTRA_VARIABLES: readonly string[] = [
   SEAL_VARIABLE,
   REWARDS_VARIABLE,
   SERVING_ENV.plan,
-  SERVING_ENV.devices,
 ];
 
 export function ownUserTrust(): HostTrust {

@@ -23,7 +23,7 @@ import type {
   LaunchExtrasOrder,
   LaunchExtrasReport,
 } from "../../protocol/launch-extras-contract.ts";
-import { devicesEnv } from "./served-devices.ts";
+import { devicesFiles } from "./served-devices.ts";
 import { POLISH_TERMS } from "./polish-terms.ts";
 import type { LoadProvider, ProviderPlace } from "./providers.ts";
 
@@ -56,8 +56,8 @@ export async function extrasFrom(
 ): Promise<LaunchExtrasReport> {
   const parts = LAUNCH_EXTRAS.filter((part) => order.parts.includes(part));
   const made = await Promise.all(parts.map((part) => makePart(part, { order, shape, ports })));
-  const env: Record<string, string> = { ...devicesEnv(order, shape) };
-  const files: LaunchExtras["files"][number][] = [];
+  const env: Record<string, string> = {};
+  const files: LaunchExtras["files"][number][] = [...devicesFiles(order, shape)];
   const notes: LaunchExtrasNote[] = [];
   for (const { launchExtras, note } of made) {
     const all =

@@ -1,11 +1,12 @@
 /**
  * @file Which devices run a served model on the host of a lease: its GPUs, unless the fleet file says that they stand for processors.
  *
- * The variable goes out whatever becomes of the plan, because a host with GPUs must not serve on its processor by accident.
+ * The word goes out whatever becomes of the plan, because a host with GPUs must not serve on its processor by accident.
  */
 
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
-import { SERVING_ENV, type ServedDevices } from "../../domain/job/serving-env.ts";
+import { SERVED_DEVICES_FILE, type ServedDevices } from "../../domain/job/serving-env.ts";
+import type { ExtraFile } from "../../domain/lease/launch-extras.ts";
 import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
 
 /** Undefined where the fleet no longer has the host. A simulated cluster's GPUs are made up, so they stand for processors too. */
@@ -21,10 +22,10 @@ export function servedDevices(
 }
 
 /** Of a job that wants another part, none. */
-export function devicesEnv(
+export function devicesFiles(
   order: Pick<LaunchExtrasOrder, "gpus" | "parts">,
   shape: FleetShape,
-): Readonly<Record<string, string>> {
+): readonly ExtraFile[] {
   const devices = order.parts.includes("inference") ? servedDevices(order, shape) : undefined;
-  return devices === undefined ? {} : { [SERVING_ENV.devices]: devices };
+  return devices === undefined ? [] : [{ name: SERVED_DEVICES_FILE, text: devices }];
 }

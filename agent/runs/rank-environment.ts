@@ -16,7 +16,12 @@
  */
 
 import { GPU_INDICES_VARIABLE, isSecretName } from "../../domain/job/job-env.ts";
-import { isServing, SERVING_ENV } from "../../domain/job/serving-env.ts";
+import {
+  isServing,
+  SERVED_DEVICES,
+  SERVED_DEVICES_FILE,
+  SERVING_ENV,
+} from "../../domain/job/serving-env.ts";
 import { grantedBatch } from "../../domain/lease/granted-batch.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts";
@@ -144,7 +149,8 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
 /** Empty where nobody said it, which `orbweaver serve` takes for nothing said. */
 function servedDevices({ run, launchExtras }: RunOrder): Record<string, string> {
   const name = SERVING_ENV.devices;
-  const said = launchExtras?.env[name];
+  const text = launchExtras?.files.find((file) => file.name === SERVED_DEVICES_FILE)?.text;
+  const said = SERVED_DEVICES.find((each) => each === text);
   if (said !== undefined) return { [name]: said };
   return run.env[name] === undefined ? {} : { [name]: "" };
 }

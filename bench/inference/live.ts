@@ -1,6 +1,6 @@
 /**
  * @file The plan that a served job gets for the GPUs of its lease, beside the one it got when only their number was known; both executed
- * on the real buses.
+ * on its buses as they are.
  *
  * Executed twice: by the simulated devices over draws of noise, and by those of `stand-in.ts`, whose copies share the buses piece by piece.
  * By count: equal GPUs with a bus each, and all parameters in place, which is the plan that jobs got. Beside it, reported, the same
@@ -175,7 +175,7 @@ function barsOf(rows: readonly LiveRow[], by: Executed): Bar[] {
         unit: "×",
         target: at === 0 ? atLeast(1.2) : REPORTED,
         got: mean(gains),
-        note: `mean of ${rows.length} cells, from ${Math.min(...gains).toFixed(2)} to ${Math.max(...gains).toFixed(2)}; executed on the real buses`,
+        note: `mean of ${rows.length} cells, from ${Math.min(...gains).toFixed(2)} to ${Math.max(...gains).toFixed(2)}; executed on the buses as they are, ${where === "" ? "simulated" : "stood in for"}`,
       });
     }),
     barOf({

@@ -10,6 +10,8 @@ export const SERVICE_LABEL = "orbweaver/service";
 /** What runs a served model: threads on the host's processor, or its GPUs by onnxruntime's CUDA provider. */
 export const SERVED_DEVICES = ["cpu", "cuda"] as const;
 export type ServedDevices = (typeof SERVED_DEVICES)[number];
+/** Beside the processes: one of these words. A file, because agents of former releases fail a job whose extras set a variable that they do not know. */
+export const SERVED_DEVICES_FILE = "serving-devices";
 
 export const SERVING_ENV = Object.freeze({
   /** The model's path on the host. */

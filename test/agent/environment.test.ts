@@ -73,6 +73,7 @@ describe("the environment of ranks", () => {
     { said: undefined, own: "cpu", want: "" },
     { said: "cpu", own: undefined, want: "cpu" },
     { said: undefined, own: undefined, want: undefined },
+    { said: "abacus", own: "cpu", want: "" },
   ])(
     "lets the fleet alone say what runs a served model: $said, whatever the job does: $own",
     ({ said, own, want }) => {
@@ -80,7 +81,10 @@ describe("the environment of ranks", () => {
       const [first] = planRanks(
         orderOf("", {
           run: { env: own === undefined ? {} : { [name]: own } },
-          launchExtras: { env: said === undefined ? {} : { [name]: said }, files: [] },
+          launchExtras: {
+            env: {},
+            files: said === undefined ? [] : [{ name: "serving-devices", text: said }],
+          },
         }),
         surroundings,
       );

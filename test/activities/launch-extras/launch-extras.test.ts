@@ -80,27 +80,24 @@ describe("the outfit of a served model", () => {
   const ports = { storeDir: "", loadProvider: () => Promise.resolve(undefined) };
 
   it.each([
-    ["its GPUs", {}, false, { ORBWEAVER_SERVING_DEVICES: "cuda" }],
-    [
-      "the processor where the host says so",
-      { devices: "cpu" },
-      false,
-      { ORBWEAVER_SERVING_DEVICES: "cpu" },
-    ],
-    ["the processor where GPUs are made up", {}, true, { ORBWEAVER_SERVING_DEVICES: "cpu" }],
-  ] as const)("names %s, even without a plan", async (_name, host, isSimulated, env) => {
+    ["its GPUs", {}, false, "cuda"],
+    ["the processor where the host says so", { devices: "cpu" }, false, "cpu"],
+    ["the processor where GPUs are made up", {}, true, "cpu"],
+  ] as const)("names %s, even without a plan", async (_name, host, isSimulated, text) => {
     const report = await extrasFrom(
       orderOf(["inference"]),
       shapeWith(host, { isSimulated }),
       ports,
     );
-    expect(report).toMatchObject({ env, notes: [{ kind: "fallback" }] });
+    // No variable: agents of former releases fail the job for one that they do not know.
+    expect(report).toMatchObject({ env: {}, notes: [{ kind: "fallback" }] });
+    expect(report.files).toEqual([{ name: "serving-devices", text }]);
   });
 
   it("says nothing to a job that Orbweaver does not serve, nor of a host that the fleet no longer has", async () => {
     const shape = shapeWith({}, { isSimulated: false });
-    expect((await extrasFrom(orderOf(["plan"]), shape, ports)).env).toEqual({});
-    expect((await extrasFrom(orderOf(["inference"]), SHAPE, ports)).env).toEqual({});
+    expect((await extrasFrom(orderOf(["plan"]), shape, ports)).files).toEqual([]);
+    expect((await extrasFrom(orderOf(["inference"]), SHAPE, ports)).files).toEqual([]);
   });
 });
 
