@@ -95,14 +95,16 @@ function* body(
       if (result === undefined) return FAILED;
       return { kind: "done", value: { kind: "told", id, isHeard: result.kind === "delivered" } };
     }
-    case "retell":
-      yield* network.call(process, () => retell(server, lobby, command.runs));
-      return { kind: "done", value: { kind: "retold", id } };
-    case "muster":
-      yield* network.call(process, () => {
+    case "retell": {
+      const reply = yield* network.call(process, () => retell(server, lobby, command.runs));
+      return reply.isHeard ? { kind: "done", value: { kind: "retold", id } } : FAILED;
+    }
+    case "muster": {
+      const reply = yield* network.call(process, () => {
         for (const job of server.openIds("job")) server.signal(job, { name: "assert" });
       });
-      return { kind: "done", value: { kind: "mustered", id } };
+      return reply.isHeard ? { kind: "done", value: { kind: "mustered", id } } : FAILED;
+    }
     default:
       throw new Error(`the world has no store for lobbies: ${command.kind}`);
   }

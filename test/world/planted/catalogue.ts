@@ -309,7 +309,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a sweep tells that hosts have confirmed that did not answer",
-    seenAt: 1,
+    seenAt: 4,
     climate: "harsh",
     planted: {
       sweep: (machine) => ({

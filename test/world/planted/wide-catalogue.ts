@@ -20,7 +20,7 @@ export const PLANTED_WIDE: readonly PlantedBug[] = [
   },
   {
     name: "an array gives leases back whose hosts have not confirmed",
-    seenAt: 1,
+    seenAt: 34,
     climate: "harsh",
     planted: {
       array: (machine) => ({
