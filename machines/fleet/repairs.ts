@@ -7,7 +7,7 @@
 import { jobId as jobIdOf, type JobId, type LeaseId } from "../../domain/values/ids.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
 import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
-import { isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { isBounded, UNHEARD_GRANT_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import { COST, spend } from "./continue.ts";
 import type { OrderRefusal } from "./orders.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
@@ -74,13 +74,16 @@ export function endRepair(
   return update(folded, { repair: undefined, isTurnDue: true });
 }
 
-/** What the ledger no longer holds is not asked about. */
+/**
+ * What the ledger no longer holds is not asked about, and no lease whose grant is on its way: its job would deny it, and might have the grant by
+ * the time the answer is here.
+ */
 function orderOf(fleet: string, ledger: Ledger, choice: RepairChoice): RepairOrder {
   return {
     fleet,
     leases: choice.leases.flatMap((id: LeaseId) => {
       const lease = ledger.leases.get(id);
-      if (lease === undefined) return [];
+      if (lease === undefined || isUnheard(ledger, id)) return [];
       const { jobId, runId, token } = lease;
       return [{ lease: id, jobId, runId, token, hosts: openHosts(lease) }];
     }),
@@ -90,6 +93,9 @@ function orderOf(fleet: string, ledger: Ledger, choice: RepairChoice): RepairOrd
     }),
   };
 }
+
+const isUnheard = ({ applyVersion, outbox }: Ledger, id: LeaseId): boolean =>
+  applyVersion >= UNHEARD_GRANT_RULES && outbox.has(id);
 
 /** Hosts that have yet to confirm that nothing runs there. */
 const openHosts = ({

@@ -114,6 +114,8 @@ export const LATE_COPIES_RULES = 7;
 export const SILENT_SUCCESSORS_RULES = 7;
 /** The report of a delivery that has brought every grant to its job makes no turn of the fleet (docs/decisions/0147). */
 export const QUIET_REPORT_RULES = 7;
+/** A host's word that one task of an array is over does not free the host when the array's lease ends: a later task may run there. */
+export const LATER_TASKS_RULES = 7;
 
 export interface Ledger {
   readonly applyVersion: number;

@@ -87,6 +87,17 @@ test("seed 9000117 breaks no law any more: what an ended lobby was told is told 
   expect(play(drawSettings(9_000_117)).violation).toBeUndefined();
 });
 
+/** A host's word that one task of an array was over freed it when the array was terminated, while its next task ran there. */
+test("seed 9500007 breaks a law under rules 6, and none any more: a later task of an array ran where the ledger had nothing", () => {
+  expect(play(drawSettings(9_500_007), { rules: 6 }).violation?.law).toBe("free means empty");
+  expect(play(drawSettings(9_500_007)).violation).toBeUndefined();
+});
+
+/** Its job denied the lease before its grant came, and the repair believed that after it had come. Seen before reports were quiet. */
+test("seed 9000327 breaks no law: a repair asks nobody about a grant that is on its way", () => {
+  expect(play(drawSettings(9_000_327)).violation).toBeUndefined();
+});
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

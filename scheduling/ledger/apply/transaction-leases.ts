@@ -13,7 +13,7 @@ import { noteLease } from "../rules/service-account.ts";
 import { sizeLease, sizeReservation } from "../size-account.ts";
 import { countLeaseDemand, settledBook } from "./transaction-accounts.ts";
 import { keptLease } from "../kept-shape.ts";
-import { isBounded } from "../ledger.ts";
+import { isBounded, LATER_TASKS_RULES } from "../ledger.ts";
 import { letReturn } from "./transaction-intake.ts";
 import { reindexLease } from "./transaction-index.ts";
 import { putGrant } from "./transaction-size.ts";
@@ -68,9 +68,9 @@ export function vacate(
   unconfirmed: readonly HostId[] | "all",
 ): void {
   const { vacatedHosts = [], vacatingHosts, isUnconfirmed: _settled, ...rest } = lease;
+  const confirmed = vacatedHosts.filter((host) => isFinal(transaction, lease, host));
   const open =
-    vacatingHosts ??
-    lease.gpus.map(({ host }) => host).filter((host) => !vacatedHosts.includes(host));
+    vacatingHosts ?? lease.gpus.map(({ host }) => host).filter((host) => !confirmed.includes(host));
   const left = unconfirmed === "all" ? open : open.filter((host) => unconfirmed.includes(host));
   if (lease.state === "vacating" && left.length === open.length) return;
   putGrant(transaction, lease, undefined);
@@ -87,6 +87,15 @@ export function vacate(
   }
   noteChange(transaction);
 }
+
+/**
+ * Whether what the host has confirmed before the lease's end still holds. An array starts task after task under one lease, and the host's word was of
+ * one of them; that of a fence is of all.
+ */
+const isFinal = ({ before, hosts }: LedgerTransaction, { slots }: Lease, host: HostId): boolean =>
+  slots === undefined ||
+  before.applyVersion < LATER_TASKS_RULES ||
+  hosts.get(host)?.isFenced === true;
 
 /** A job that stopped to continue on other GPUs has a limited time from now to request them. */
 function awaitReturn(transaction: LedgerTransaction, { jobId, eviction }: Lease): void {

@@ -23,7 +23,8 @@ import {
 
 const READY = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
 const ID = leaseId(token(1));
-const HELD = apply(leased(READY, { job: "a", gpus: 2 }, gpus(["c0/h0", 3])), {
+const GRANTED = leased(READY, { job: "a", gpus: 2 }, gpus(["c0/h0", 3]));
+const HELD = apply(GRANTED, {
   kind: "delivered",
   accepted: [ID],
   gone: [],
@@ -116,6 +117,17 @@ describe("a repair", () => {
     const { ledger, repair } = played.state();
     expect([ledger.leases.size, ledger.requests.size, repair]).toEqual([0, 0, undefined]);
     expect(ledger.repairs).toMatchObject([{ key: "k", by: "ada", atMs: 5, leftCount: 0 }]);
+  });
+
+  it("asks about no lease whose grant is on its way: its job denies it, and may have it when the answer comes. Under rules 6 it asks", () => {
+    const asked = (ledger: Ledger) => {
+      const played = started(ledger);
+      played.feed({ kind: "order", order: { kind: "repair", ...CHOICE } });
+      return played.take("repair").order.leases.map(({ lease }) => lease);
+    };
+    expect(GRANTED.outbox.has(ID)).toBe(true);
+    expect(asked(GRANTED)).toEqual([]);
+    expect(asked({ ...GRANTED, applyVersion: 6 })).toEqual([ID]);
   });
 
   it("that nobody could look into frees nothing, and says so", () => {

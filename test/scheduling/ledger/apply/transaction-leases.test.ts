@@ -9,6 +9,7 @@ import {
   leasesOf,
   usageIn,
 } from "../../../../scheduling/ledger/apply/transaction-index.ts";
+import { setHost } from "../../../../scheduling/ledger/apply/transaction-fleet.ts";
 import {
   confirmVacated,
   putLease,
@@ -69,6 +70,24 @@ describe("a lease whose job is gone", () => {
     if (lease === undefined) throw new Error("no lease");
     return { transaction, lease };
   };
+
+  test.each([
+    { what: "of an array waits for a host whose word was of an earlier task", slots: 2, left: 1 },
+    { what: "of an array is released where that host is fenced", slots: 2, isFenced: true },
+    { what: "of an array is released under rules 6", slots: 2, rules: 6 },
+    { what: "of one job is released" },
+  ])("$what", ({ slots, isFenced, rules = ledger.applyVersion, left = 0 }) => {
+    const transaction = openTransaction({ ...ledger, applyVersion: rules });
+    const lease = transaction.leases.get(leaseId(token(1)));
+    const status = transaction.hosts.get(h0);
+    if (lease === undefined || status === undefined) throw new Error("no lease on the host");
+    if (isFenced === true) setHost(transaction, h0, { ...status, isFenced });
+    putLease(transaction, { ...lease, ...(slots !== undefined && { slots }), vacatedHosts: [h0] });
+    const held = transaction.leases.get(lease.id);
+    if (held === undefined) throw new Error("the lease is not held");
+    vacate(transaction, held, [h0]);
+    expect(transaction.leases.get(lease.id)?.vacatingHosts ?? []).toEqual([h0].slice(0, left));
+  });
 
   test("waits for the unconfirmed hosts, and is released with the last one", () => {
     const { transaction, lease } = opened();
