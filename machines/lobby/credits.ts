@@ -8,7 +8,7 @@
 import type { LobbyCredit } from "../../domain/lease/lobby.ts";
 import type { CallOrder } from "../../protocol/lobby-contract.ts";
 import { quiet } from "../steps.ts";
-import { issue, type Called, type Lobby, type LobbyStep } from "./lobby-state.ts";
+import { issue, type Called, type Lobby, type LobbyEvent, type LobbyStep } from "./lobby-state.ts";
 import { headOf, isBehindStore, keyOf, type Queue } from "./queue.ts";
 
 /** One batch of calls at a time. */
@@ -58,8 +58,11 @@ const orderOf = ({ credit, row: { jobId, runId, seq, round } }: Called): CallOrd
   round,
 });
 
-/** The jobs have heard, but for those that are gone. */
-export function endCalls(lobby: Lobby, id: number, gone: readonly number[]): Lobby {
+/** The jobs have heard, but for those that are gone. The leave of one that was called again may have brought its credit back before. */
+export function endCalls(
+  lobby: Lobby,
+  { id, gone, isFormer = false }: Extract<LobbyEvent, { readonly kind: "called" }>,
+): Lobby {
   const { calling, ...rest } = lobby;
   if (calling?.id !== id) return lobby;
   const isGone = new Set([...gone, ...leftMeanwhile(lobby, calling.calls)]);
@@ -67,10 +70,12 @@ export function endCalls(lobby: Lobby, id: number, gone: readonly number[]): Lob
   const passedOn = [...calling.calls.values()].filter(({ credit }) => isGone.has(credit.number));
   const numbers = new Set(calling.calls.keys());
   const called = [...lobby.called].filter(([number]) => !numbers.has(number));
+  const isHere = new Set(isFormer ? [] : lobby.credits.map(({ number }) => number));
+  const back = passedOn.map(({ credit }) => credit).filter(({ number }) => !isHere.has(number));
   return {
     ...rest,
     called: new Map([...called, ...heard].slice(-MAX_CALLED)),
-    credits: [...passedOn.map(({ credit }) => credit), ...lobby.credits],
+    credits: [...back, ...lobby.credits],
   };
 }
 

@@ -99,7 +99,13 @@ export type LobbyEvent =
   | LobbyWord
   /** A signal of a name that nobody sends. */
   | { readonly kind: "junk" }
-  | { readonly kind: "called"; readonly id: number; readonly gone: readonly number[] }
+  /** `isFormer`: of a run that began when one credit could be there twice. */
+  | {
+      readonly kind: "called";
+      readonly id: number;
+      readonly gone: readonly number[];
+      readonly isFormer?: boolean;
+    }
   | { readonly kind: "kept"; readonly id: number; readonly run: StoredRun }
   | { readonly kind: "leavers-kept"; readonly id: number; readonly key: string }
   | {

@@ -113,7 +113,7 @@ function take(lobby: Lobby, event: LobbyEvent, nowMs: number): Lobby {
     case "junk":
       return spend(lobby, COST.signal);
     case "called":
-      return endCalls(lobby, event.id, event.gone);
+      return endCalls(lobby, event);
     case "kept":
       return endKeeping(lobby, event.id, event.run);
     case "leavers-kept":

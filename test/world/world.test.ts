@@ -93,6 +93,11 @@ test("seed 9500007 breaks a law under rules 6, and none any more: a later task o
   expect(play(drawSettings(9_500_007)).violation).toBeUndefined();
 });
 
+/** The credit of a job that left between two calls came back twice, and two jobs were called in with it: the first of them was forgotten. */
+test("seed 9500053 breaks no law any more: a lobby has a credit once", () => {
+  expect(play(drawSettings(9_500_053)).violation).toBeUndefined();
+});
+
 /** Its job denied the lease before its grant came, and the repair believed that after it had come. Seen before reports were quiet. */
 test("seed 9000327 breaks no law: a repair asks nobody about a grant that is on its way", () => {
   expect(play(drawSettings(9_000_327)).violation).toBeUndefined();

@@ -109,7 +109,9 @@ async function carryOut(
       const answer = await callIn(command.calls, fleet);
       // Of a lobby that was open before its fleet began to ask.
       if (answer.isProofAsked === true) askForProof();
-      return { kind: "called", id, gone: answer.gone };
+      // Runs of former releases had a credit twice whose job left between two calls, and replay so.
+      const isFormer = !patched("credits-once");
+      return { kind: "called", id, gone: answer.gone, isFormer };
     }
     case "keep-rows":
       return { kind: "kept", id, run: await keepRows({ name: command.name, rows: command.rows }) };

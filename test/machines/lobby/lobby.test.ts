@@ -54,6 +54,35 @@ async function say(lobby: PlayedLobby, rows: readonly LobbyRow[], credits: reado
   await lobby.settle(10_000);
 }
 
+test.each([
+  { what: "once, and one job follows", isFormer: false, want: 1 },
+  { what: "twice in runs of former releases, which lose a job", isFormer: true, want: 0 },
+])("the credit of a job that left between two calls comes back $what", ({ isFormer, want }) => {
+  let lobby = openLobby({ fleet: "default", tenant: RED }, "run-1", 0);
+  const open: LobbyCommand[] = [];
+  const feed = (event: LobbyEvent, nowMs: number): void => {
+    for (const each of [event, { kind: "tick" as const }]) {
+      const step = lobbyMachine.step(lobby, each, nowMs);
+      lobby = step.state;
+      open.push(...step.commands);
+    }
+  };
+  const lastCall = () => {
+    const call = open.filter(({ kind }) => kind === "call-in").at(-1);
+    if (call?.kind !== "call-in") throw new Error("nobody is called");
+    return call;
+  };
+  feed(news([row(1), row(2), row(3)], [7]), 10_000);
+  feed({ kind: "called", id: lastCall().id, gone: [], isFormer }, 10_000);
+  feed(news([], [7]), 100_000);
+  const { jobId: job, runId: run, seq } = row(1);
+  feed({ kind: "leave", leave: { jobId: job, runId: run, seq, class: "training" } }, 100_000);
+  feed({ kind: "called", id: lastCall().id, gone: [7], isFormer }, 100_000);
+  const { calls } = lastCall();
+  expect(calls).toHaveLength(1);
+  expect(lobby.queues.training.rows).toHaveLength(want);
+});
+
 test("a lobby begins its next run, with its rows, before junk has used up the signals of this one", async () => {
   const { lobby, calls } = opened();
   await say(lobby, [row(1), row(2)]);
