@@ -114,7 +114,7 @@ const changed = (shape: FleetShape, by: number): FleetShape => ({
 });
 
 /** Nothing is held, and the limits are as they were drawn. */
-export function* putBack(people: Operators): Task<void> {
+export function* resetFleetSettings(people: Operators): Task<void> {
   for (const queue of QUEUES) yield* updateFleet(people, { kind: "release-queue", queue });
   yield* updateFleet(people, { kind: "configure", shape: people.shape });
 }

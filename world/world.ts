@@ -21,7 +21,7 @@ import { createHost, type Host } from "./hosts/host.ts";
 import { createKernel, type StoryLine } from "./kernel/kernel.ts";
 import { createNetwork } from "./kernel/network.ts";
 import { createProcess, type Process } from "./kernel/process.ts";
-import { putBack } from "./operators.ts";
+import { resetFleetSettings } from "./operators.ts";
 import { giveOrder, release, submit, type People } from "./people.ts";
 import type { Planted } from "./planted.ts";
 import { randomPlanner } from "./planner.ts";
@@ -231,7 +231,7 @@ function buildWorld(
     for (const { id } of jobs) client.spawn(release(people, id as JobId)); // as drawn
     // A fleet that was ended may have lost what operators told it last: they look again.
     if (settings.orders.some(({ kind }) => kind === "hold-queue" || kind === "limits"))
-      client.spawn(putBack(people));
+      client.spawn(resetFleetSettings(people));
   });
   const left = (): readonly string[] => unsettled({ jobs, jobRuns, hosts, fleet: fleet?.state() });
   return {
