@@ -6,6 +6,7 @@ import { crowdBench } from "./crowd.ts";
 import { floodsBench } from "./floods.ts";
 import { handlersBench } from "./handlers.ts";
 import { inferenceBench } from "./inference.ts";
+import { interactiveBench } from "./interactive.ts";
 import { launchBench } from "./launch.ts";
 import { liveBench } from "./live.ts";
 import { liveCycleBench } from "./live-cycle.ts";
@@ -28,6 +29,7 @@ export const BENCHES: readonly Bench[] = [
   floodsBench,
   handlersBench,
   inferenceBench,
+  interactiveBench,
   launchBench,
   liveBench,
   liveCycleBench,

@@ -21,7 +21,7 @@ import { AGENT_PATH, CHANNEL, CLIENT_PATH } from "../../streams/words.ts";
 import { isRoot } from "../support/as-user.ts";
 import { type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
-import { standInIssuer } from "../support/stand-in-issuer.ts";
+import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
 
 let dir = "";
 let world: World;

@@ -21,7 +21,7 @@ import { proofsIn } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
 import { type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
-import { standInIssuer, tokenPart } from "../support/stand-in-issuer.ts";
+import { standInIssuer, tokenPart } from "../../bench/interactive/stand-in-issuer.ts";
 
 /** The kernel has room for 107 bytes of a socket's path. */
 let dir = "";

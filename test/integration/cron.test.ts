@@ -19,7 +19,7 @@ import { isolatedConnection } from "../../workers/connection.ts";
 import { startCronWorker, type CronWorker } from "../../workers/cron-worker.ts";
 import { SMALL_FLEET, type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
-import { standInIssuer } from "../support/stand-in-issuer.ts";
+import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
 
 const issuer = standInIssuer();
 const ACCESS = `
