@@ -8,6 +8,7 @@ const PLAN_PARTS = [
   "pipelines",
   "shares",
   "links",
+  "four-sites",
   "fit",
   "buddy",
   "together",
@@ -22,7 +23,8 @@ export const planBench: Bench = {
     "Cuts drawn graphs (uniform and clustered, weighted, connected) and graphs of models into 4, 8 and 16 parts within 3 %\n" +
     "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and compared with the best known one\n" +
     "(data/plan), and graphs of models into pipelines of 4, 8 and 16 stages, beside the best known slowest stage. Reproduces figures 1, 10\n" +
-    "and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates with what links carry, fits the step-time\n" +
+    "and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates with what links carry, plans\n" +
+    "a model of 405 billion parameters and one of 256 experts on 1,024 GPUs over four sites, fits the step-time\n" +
     "model on five rows of a profile, tests it on the others, compares the buddy allocator with best fit on the same arrivals, and plans whose places were chosen\n" +
     "for them with plans for the most compact place, on drawn fleets with uneven fabrics. Plans jobs on GPUs and links whose true speeds nobody\n" +
     "knows, before ten runs were measured and after.",
@@ -55,6 +57,7 @@ export const planBench: Bench = {
       "a graph of your own: METIS, MSR, PipeDream, edges",
     ],
     ["orbweaver bench plan --only cuts --seeds 3 --rivals 0", "a quick look"],
+    ["orbweaver bench plan --only four-sites --json", "two large models, for a machine"],
   ],
   draws: true,
   run: async (request) => (await import("./plan/run.ts")).runPlan(request),

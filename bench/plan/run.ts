@@ -15,6 +15,7 @@ import {
 import { drawPlanFigures } from "./figures.ts";
 import { dataPath } from "./files.ts";
 import { measureFits } from "./fit.ts";
+import { measureFourSites } from "./four-sites.ts";
 import { measureFragmentation } from "./fragmentation.ts";
 import { measureLearning } from "./learning.ts";
 import { measureLinks } from "./links.ts";
@@ -88,6 +89,11 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     const links = await measureLinks(setting.say);
     bars.push(...links.bars);
     tables.push(links.table);
+  }
+  if (isChosen("four-sites")) {
+    const large = await measureFourSites(setting.say);
+    bars.push(...large.bars);
+    tables.push(large.table);
   }
   if (isChosen("fit")) {
     const fits = measureFits(dataPath("profiles/rubick"), request.text("profiles"));

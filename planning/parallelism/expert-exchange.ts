@@ -18,20 +18,26 @@ export interface ExchangeCells {
 
 /** The cells with which a cell shares out experts, itself included. */
 export function groupOf({ experts = 1 }: ExchangeCells, cell: number): readonly number[] {
-  // The cells of a stage are a whole number of groups.
-  const first = cell - (cell % experts);
-  return Array.from({ length: experts }, (_, at) => first + at);
+  const first = firstOf(experts, cell);
+  const group: number[] = [];
+  for (let peer = first; peer < first + experts; peer += 1) group.push(peer);
+  return group;
 }
+
+/** The cells of a stage are a whole number of groups. */
+const firstOf = (experts: number, cell: number): number => cell - (cell % experts);
 
 /** Calls back with each link to each other of the group, once for each of them. */
 export function eachExchangeLink(
-  of: ExchangeCells,
+  { cells, experts = 1 }: ExchangeCells,
   { cell, links }: { readonly cell: number; readonly links: SiteLinks },
   visit: (link: number) => void,
 ): void {
-  const from = of.cells[cell]?.host ?? -1;
-  for (const peer of groupOf(of, cell))
-    if (peer !== cell) eachLink(links, [from, of.cells[peer]?.host ?? -1], visit);
+  const from = cells[cell]?.host ?? -1;
+  const first = firstOf(experts, cell);
+  // No list of the group: all cells of all candidates come by here.
+  for (let peer = first; peer < first + experts; peer += 1)
+    if (peer !== cell) eachLink(links, [from, cells[peer]?.host ?? -1], visit);
 }
 
 /** Of a pass: tokens and results, to one other of the group. */
@@ -54,9 +60,13 @@ export const exchangeCalls = (split: Split, stage: number, sums: LayerSums): num
   expertDegree(split) === 1 ? 0 : 2 * range(sums.expertLayers, ...boundsOf(split, stage));
 
 /** Others of a cell's group on its own host. */
-export function besideOnHost(of: ExchangeCells, cell: number): number {
-  const own = of.cells[cell]?.host;
-  return groupOf(of, cell).filter((peer) => of.cells[peer]?.host === own).length - 1;
+export function besideOnHost({ cells, experts = 1 }: ExchangeCells, cell: number): number {
+  const own = cells[cell]?.host;
+  const first = firstOf(experts, cell);
+  let beside = -1;
+  for (let peer = first; peer < first + experts; peer += 1)
+    if (cells[peer]?.host === own) beside += 1;
+  return beside;
 }
 
 export interface ExchangeSetting {

@@ -5,7 +5,8 @@
  * weights, the feed-forward part 2hf, three matrices where it is gated; latent attention has its ranks instead (DeepSeek-V2, §2.1). Of experts
  * all are kept and the chosen ones compute; a token goes to each of its chosen ones, and a result comes back, 2sh bytes each way. Forward FLOPs = 2 × s × weights that compute + 4s²q for the scores and their use; the output of a
  * layer has 2sh bytes. Activations kept for backward = 18sh + 4sf bytes (Korthikanti et al. 2022, §4.1: 34sh for f = 4h) where it is not gated,
- * else 12sh + 4shk/q + 6sf (no dropout, three tensors of width f) and at least 34sh; 5as² for the scores of a heads where attention is not fused.
+ * else 8sh + 4s (q + k) + 6sf (no dropout, three tensors of width f) and at least 34sh; latent attention keeps its latents, before and after their norms, and
+ * the wide queries, keys, values and results instead of q and k; 5as² for the scores of a heads where attention is not fused.
  * Logits are kept in 32 bits.
  *
  * PyTorch's own modules keep every input of an operation (`eagerBytes`): 8h + 8q for norms, residuals and attention (shared keys are repeated), 4f (inputs of the activation
@@ -115,9 +116,7 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
   const copies = expertsHere === undefined ? 0 : expertsHere.chosen - (shared > 0 ? 0 : 1);
   const activations =
     BYTES * h * copies +
-    (isGated
-      ? Math.max(34 * h, 12 * h + 4 * h * (keyValueHeads / heads) + 6 * used)
-      : 18 * h + 4 * used);
+    (isGated ? Math.max(34 * h, 8 * h + attentionBytes(shape) + 6 * used) : 18 * h + 4 * used);
   const norms32 = shape.norm === "rms" ? RMS_NORM_BYTES * h : 2 * 8;
   const eager = 8 * h + 8 * queries + (isGated ? 8 : 4) * used + 4 * heads + norms32;
   const scoreWidth =
@@ -147,6 +146,14 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
           tensorSyncs: 1 + expertsHere.chosen + (shared > 0 ? 1 : 0),
         }),
   };
+}
+
+/** Of a token in 16 bits: queries, keys, values and what attention makes of them; both latents before and after their norms. */
+function attentionBytes({ heads, keyValueHeads, headSize, latent }: TransformerShape): number {
+  if (latent === undefined) return 2 * BYTES * headSize * (heads + keyValueHeads);
+  const { queryRank, keyValueRank, plainSize, rotarySize, valueSize } = latent;
+  const wide = heads * (plainSize + rotarySize + valueSize);
+  return 2 * BYTES * (queryRank + keyValueRank + wide);
 }
 
 /** Down and up for queries, down with the rotated part and up for keys and values, and the way out. */

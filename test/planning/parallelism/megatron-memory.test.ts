@@ -4,6 +4,7 @@
  */
 
 import { describe, expect, test } from "vitest";
+import { publishedBytes, type MegatronFlags } from "../../../bench/plan/published-memory.ts";
 import { planDocument, type PlanDocument } from "../../../planning/parallelism/plan-document.ts";
 import { planTraining, type TrainingPlan } from "../../../planning/parallelism/plan.ts";
 import type { PlanSite } from "../../../planning/parallelism/site.ts";
@@ -74,10 +75,6 @@ const CASES = [
   ["llama-70b", "64 H100", 1024],
 ] as const;
 
-interface Parsed {
-  readonly [flag: string]: string | true;
-}
-
 /** Flags of `arguments.py` with a value, and those without. */
 const VALUED = new Set(
   "tensor-model-parallel-size pipeline-model-parallel-size micro-batch-size global-batch-size num-layers hidden-size num-attention-heads num-query-groups kv-channels ffn-hidden-size seq-length max-position-embeddings vocab-size normalization norm-epsilon position-embedding-type rotary-base hidden-dropout attention-dropout pipeline-model-parallel-layout recompute-granularity recompute-method recompute-num-layers".split(
@@ -91,7 +88,7 @@ const PLAIN = new Set(
 );
 
 /** As argparse does: unknown flags and missing values are errors. */
-function parsed(words: readonly string[]): Parsed {
+function parsed(words: readonly string[]): MegatronFlags {
   const found: Record<string, string | true> = {};
   const left = [...words];
   for (let word = left.shift(); word !== undefined; word = left.shift()) {
@@ -102,70 +99,6 @@ function parsed(words: readonly string[]): Parsed {
     else throw new Error(`unrecognized arguments: ${word}`);
   }
   return found;
-}
-
-/** Blocks by stage, as `PipelineParallelLayerLayout` reads the text. */
-function blocksOf(args: Parsed, stages: number): readonly number[] {
-  const layout = args["pipeline-model-parallel-layout"];
-  const layers = Number(args["num-layers"]);
-  if (typeof layout !== "string") {
-    expect(layers % stages).toBe(0);
-    return Array.from({ length: stages }, () => layers / stages);
-  }
-  expect(layout).toMatch(/^E(?:(?:t(?:\*\d+)?)*\|)*(?:t(?:\*\d+)?)*L$/);
-  const blocks = layout
-    .slice(1, -1)
-    .split("|")
-    .map((part) =>
-      [...part.matchAll(/t(?:\*(\d+))?/g)].reduce((sum, [, count]) => sum + Number(count ?? 1), 0),
-    );
-  expect(blocks).toHaveLength(stages);
-  return blocks;
-}
-
-/** Bytes of a stage's GPU: 18 a parameter or 6 + 12/d, and table 2 of Korthikanti et al., from the arguments alone. */
-function publishedBytes(args: Parsed, stage: number, replicas: number): number {
-  const value = (flag: string): number => Number(args[flag]);
-  const [h, a, f, s] = [
-    value("hidden-size"),
-    value("num-attention-heads"),
-    value("ffn-hidden-size"),
-    value("seq-length"),
-  ];
-  const [t, p, b] = [
-    value("tensor-model-parallel-size"),
-    value("pipeline-model-parallel-size"),
-    value("micro-batch-size"),
-  ];
-  const groups = args["group-query-attention"] === true ? value("num-query-groups") : a;
-  const gated = args["swiglu"] === true ? 1.5 : 1;
-  const norm = args["normalization"] === "RMSNorm" ? 1 : 2;
-  const block = 2 * h * (f * gated + norm) + 2 * h * h * (1 + groups / a);
-  const padded = Math.ceil(value("vocab-size") / (128 * t)) * 128 * t;
-  const blocks = blocksOf(args, p)[stage] ?? 0;
-  const isUntied = args["untie-embeddings-and-output-weights"] === true;
-  const [isFirst, isLast] = [stage === 0, stage === p - 1];
-  const embeddings = Number(isFirst) + Number(isLast && (isUntied || p > 1));
-  const parameters = (blocks * block + embeddings * h * padded + (isLast ? norm * h : 0)) / t;
-  const bytes = args["use-distributed-optimizer"] === true ? 6 + 12 / replicas : 18;
-  const microBatches = value("global-batch-size") / replicas / b;
-  const inFlight = Math.min(microBatches, p - stage);
-  const scores =
-    args["use-flash-attn"] === true || args["recompute-granularity"] === "selective"
-      ? 0
-      : 5 * a * s * s * b;
-  // Table 2 of the paper says 34, the script 18 + 4f/h: the larger.
-  const layer = s * b * h * Math.max(34, 18 + (4 * f) / h);
-  const logits = isLast ? 4 * s * b * (h + padded) : 0;
-  const kept =
-    args["recompute-granularity"] === "full"
-      ? inFlight * blocks * 2 * s * b * h + Math.max(layer + scores, logits)
-      : inFlight * blocks * (layer + scores);
-  const ends =
-    (isFirst ? inFlight * (8 * s * b + s * b * h) : 0) +
-    (p === 1 && args["recompute-granularity"] !== "full" ? logits : 0);
-  expect(t === 1 || args["sequence-parallel"] === true).toBe(true);
-  return parameters * bytes + (kept + ends) / t;
 }
 
 async function planned(
