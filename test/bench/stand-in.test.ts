@@ -2,10 +2,9 @@
 
 import { expect, it } from "vitest";
 import { standIn } from "../../bench/inference/stand-in.ts";
-import { allOn, planOf } from "../../planning/inference/decisions.ts";
 import { execute, wireCapacity } from "../../planning/inference/executor.ts";
 import { searchPlan } from "../../planning/inference/search.ts";
-import { drawnProblem, tinyGraph, tinyHost, tinyProblem } from "../planning/inference/problems.ts";
+import { drawnProblem, oneEach } from "../planning/inference/problems.ts";
 
 /** Every look at the clock takes a microsecond. */
 function steadyClock(): () => number {
@@ -51,24 +50,15 @@ it("a copy over two wires keeps others off both", () => {
 });
 
 it("a plan ends when its copies and kernels say, and GPUs of one bus wait for each other", () => {
-  const graph = tinyGraph(
-    [
-      { kernelMs: 1, parameters: [0] },
-      { kernelMs: 1, parameters: [1] },
-    ],
-    [20, 20],
-  );
   const latency = (buses: readonly number[]): number => {
-    const problem = tinyProblem(graph, tinyHost({ buses }));
-    const decisions = allOn(problem, 0);
-    decisions.gpu[1] = 1;
+    const { problem, plan } = oneEach(buses);
     const devices = standIn({
       capacity: wireCapacity(problem),
       slowdown: 1,
       bytesFor: 64,
       nowMs: steadyClock(),
     });
-    return execute(problem, planOf(problem, decisions), { devices }).latencyMs;
+    return execute(problem, plan, { devices }).latencyMs;
   };
   expect(latency([0, 0])).toBeCloseTo(5, 1);
   expect(latency([0, 1])).toBeCloseTo(3, 1);

@@ -3,7 +3,6 @@
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders } from "node:http";
 import { createServer as createNetServer, type AddressInfo, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -23,6 +22,7 @@ import type { LookUp } from "../../console/notices/post.ts";
 import { isPublicAddress } from "../../console/notices/public-address.ts";
 import type { JobNoticeRule } from "../../domain/fleet/job-notices.ts";
 import type { JobNotice } from "../../domain/job/job-notice.ts";
+import { hookServer } from "../support/hook-server.ts";
 
 const scratch = mkdtempSync(path.join(tmpdir(), "orbweaver-job-notices-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -57,20 +57,8 @@ describe("sending to an address of a job", () => {
   const servers: Server[] = [];
   afterEach(() => servers.splice(0).forEach((server) => server.close()));
 
-  async function listen(status: number, headers: Record<string, string> = {}) {
-    const got: { headers: IncomingHttpHeaders; body: string }[] = [];
-    const server = createServer((request, response) => {
-      let body = "";
-      request.on("data", (chunk: Buffer) => (body += chunk.toString()));
-      request.on("end", () => {
-        got.push({ headers: request.headers, body });
-        response.writeHead(status, headers).end();
-      });
-    }).listen(0, "127.0.0.1");
-    servers.push(server);
-    await once(server, "listening");
-    return { got, port: String((server.address() as AddressInfo).port) };
-  }
+  const listen = (status: number, headers?: Record<string, string>) =>
+    hookServer(servers, status, headers);
 
   const send = (
     address: string,

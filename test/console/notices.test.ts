@@ -2,10 +2,8 @@
 
 import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
 import { createHmac } from "node:crypto";
-import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
@@ -26,6 +24,7 @@ import { formatProblem } from "../../domain/values/file-problem.ts";
 import { NOTICE_EVENTS, type NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import { ms } from "../../domain/values/units.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { hookServer } from "../support/hook-server.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
@@ -287,19 +286,9 @@ describe("sending", () => {
   };
   const signal = new AbortController().signal;
 
-  async function listen(status: number, headers: Record<string, string> = {}) {
-    const got: { headers: IncomingHttpHeaders; body: string }[] = [];
-    const server = createServer((request, response) => {
-      let body = "";
-      request.on("data", (chunk: Buffer) => (body += chunk.toString()));
-      request.on("end", () => {
-        got.push({ headers: request.headers, body });
-        response.writeHead(status, headers).end();
-      });
-    }).listen(0, "127.0.0.1");
-    servers.push(server);
-    await once(server, "listening");
-    return { got, url: `http://127.0.0.1:${String((server.address() as AddressInfo).port)}/hook` };
+  async function listen(status: number, headers?: Record<string, string>) {
+    const { got, port } = await hookServer(servers, status, headers);
+    return { got, url: `http://127.0.0.1:${port}/hook` };
   }
 
   it("signs a webhook's body with the time", async () => {

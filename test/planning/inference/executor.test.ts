@@ -9,7 +9,7 @@ import { estimator } from "../../../planning/inference/estimate.ts";
 import { execute } from "../../../planning/inference/executor.ts";
 import { searchPlan } from "../../../planning/inference/search.ts";
 import { seriesMs } from "../../../planning/inference/rivals.ts";
-import { drawnProblem, tinyGraph, tinyHost, tinyProblem } from "./problems.ts";
+import { drawnProblem, oneEach, tinyGraph, tinyHost, tinyProblem } from "./problems.ts";
 import { caseCount } from "../../support/case-count.ts";
 
 const runs = { numRuns: caseCount(40), seed: Number(process.env["ORBWEAVER_SEED"] ?? 1) };
@@ -30,18 +30,9 @@ describe("the executor", () => {
   });
 
   it("lets two GPUs on one bus share it, and two buses not", () => {
-    const graph = tinyGraph(
-      [
-        { kernelMs: 1, parameters: [0] },
-        { kernelMs: 1, parameters: [1] },
-      ],
-      [20, 20],
-    );
     const latency = (buses: readonly number[]): number => {
-      const problem = tinyProblem(graph, tinyHost({ buses }));
-      const decisions = allOn(problem, 0);
-      decisions.gpu[1] = 1;
-      return execute(problem, planOf(problem, decisions)).latencyMs;
+      const { problem, plan } = oneEach(buses);
+      return execute(problem, plan).latencyMs;
     };
     expect(latency([0, 0])).toBeCloseTo(5, 9);
     expect(latency([0, 1])).toBeCloseTo(3, 9);

@@ -1,8 +1,10 @@
 /** @file Small planning problems for the tests of the inference planner. */
 
 import type { InferenceHost, PeerWay } from "../../../domain/model/inference-host.ts";
+import type { InferencePlan } from "../../../domain/model/inference-plan.ts";
 import type { OperatorGraph } from "../../../domain/model/operator-graph.ts";
 import { randomFrom } from "../../../lib/random.ts";
+import { allOn, planOf } from "../../../planning/inference/decisions.ts";
 import { planningProblem, type PlanningProblem } from "../../../planning/inference/problem.ts";
 
 export interface TinyOperation {
@@ -78,6 +80,24 @@ export function tinyProblem(graph: OperatorGraph, host: InferenceHost): Planning
 }
 
 /** 4 to 12 operations with branches and parameters on two GPUs. */
+/** Two operations of a millisecond, each with 20 MB of parameters, on a GPU each of these buses. */
+export function oneEach(buses: readonly number[]): {
+  readonly problem: PlanningProblem;
+  readonly plan: InferencePlan;
+} {
+  const graph = tinyGraph(
+    [
+      { kernelMs: 1, parameters: [0] },
+      { kernelMs: 1, parameters: [1] },
+    ],
+    [20, 20],
+  );
+  const problem = tinyProblem(graph, tinyHost({ buses }));
+  const decisions = allOn(problem, 0);
+  decisions.gpu[1] = 1;
+  return { problem, plan: planOf(problem, decisions) };
+}
+
 export function drawnProblem(seed: number, memoryGiB = 16): PlanningProblem {
   const random = randomFrom(seed, "drawn problem");
   const count = 4 + random.below(9);
