@@ -37,7 +37,7 @@ export function gpuPlan(graph: OperatorGraph, host: InferenceHost): GpuPlan {
 }
 
 /** Starting a request or a part, and handing a value over, beside its bytes; as lanes on a processor take it. */
-const CALL_MS = { requestMs: 0.1, partMs: 0.03, handMs: 0.03 };
+export const CALL_COSTS = { requestMs: 0.1, partMs: 0.03, handMs: 0.03 };
 
 function gpuParts({ graph, host, ...problem }: PlanningProblem, { plan }: FoundPlan): PartList {
   const operationMs = new Array<number>(graph.operations.length).fill(0);
@@ -51,7 +51,7 @@ function gpuParts({ graph, host, ...problem }: PlanningProblem, { plan }: FoundP
   const slowestBus = Math.min(...host.buses.map(({ busGBs }) => busGBs));
   // Out of one GPU's memory and into the other's.
   const handMsPerByte = 2 / (slowestBus * 1e6);
-  return partList(graph, plan, { ...CALL_MS, handMsPerByte, besideFactor: 1, operationMs });
+  return partList(graph, plan, { ...CALL_COSTS, handMsPerByte, besideFactor: 1, operationMs });
 }
 
 export type PlannedOnGpus =

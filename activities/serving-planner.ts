@@ -25,7 +25,7 @@ import { partList, retimedMs, type RunCosts } from "../models/onnx/part-list.ts"
 import { partTimes } from "../models/onnx/part-times.ts";
 import { planningProblem } from "../planning/inference/problem.ts";
 import { searchPlan } from "../planning/inference/search.ts";
-import { gpuPlan, type GpuPlan } from "./serving-gpu-plan.ts";
+import { CALL_COSTS, gpuPlan, type GpuPlan } from "./serving-gpu-plan.ts";
 
 export interface ServingOptions {
   /** Sizes of open dimensions; others are 1. */
@@ -51,9 +51,7 @@ export interface LaneCosts extends Omit<RunCosts, "operationMs"> {
  * Sending a value takes it out of the runtime's memory, and through another core's cache.
  */
 export const LANE_COSTS: LaneCosts = Object.freeze({
-  requestMs: 0.1,
-  partMs: 0.03,
-  handMs: 0.03,
+  ...CALL_COSTS,
   handMsPerByte: 1 / 4e6,
   besideFactor: 1.05,
   atOnce: Infinity,

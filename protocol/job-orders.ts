@@ -42,6 +42,13 @@ export interface GivenUp extends Ordered {
   readonly kind: "suspend" | "requeue" | "move";
 }
 
+/** What becomes of a job whose run is given up so. */
+export const GIVEN_UP = Object.freeze({
+  suspend: "suspended",
+  requeue: "requeued",
+  move: "moved",
+} as const satisfies Record<GivenUp["kind"], string>);
+
 const MAX_NAME = 64;
 
 /** What a message says of its author; undefined where it says nothing readable. */

@@ -39,7 +39,15 @@ export const SWEEP_WORKFLOW = "sweep";
 
 export const LOBBY_WORKFLOW = "lobby";
 
-export const fleetWorkflowId = (fleet: string): string => `orbweaver-fleet-${fleet}`;
+const FLEET_PREFIX = "orbweaver-fleet-";
+
+export const fleetWorkflowId = (fleet: string): string => `${FLEET_PREFIX}${fleet}`;
+
+export const isFleetWorkflow = (workflowId: string): boolean => workflowId.startsWith(FLEET_PREFIX);
+
+/** The name of the fleet that has this workflow. */
+export const fleetOfWorkflow = (workflowId: string): string =>
+  workflowId.slice(FLEET_PREFIX.length);
 
 /** Goes along over continue-as-new, unlike a summary: by it commands find out whether they have the fleet's key. */
 export const fleetMemo = (

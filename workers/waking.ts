@@ -7,7 +7,7 @@
 import type { Client, WorkflowClientInterceptor } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ASK_AGAIN_MS, hasNoPoller, wake, WAKE_AFTER_MS } from "../client/waking.ts";
-import { FLEET_TASK_QUEUE, fleetWorkflowId, JOB_TASK_QUEUE } from "../protocol/messages.ts";
+import { FLEET_TASK_QUEUE, isFleetWorkflow, JOB_TASK_QUEUE } from "../protocol/messages.ts";
 
 /** Repeats of a query that fails because no worker polls; the caller has a timeout of its own. */
 const ATTEMPTS = 50;
@@ -39,4 +39,4 @@ export function wakingInterceptor(client: () => Client): WorkflowClientIntercept
 
 /** Fleets have a task queue of their own; the jobs workers serve every other workflow that is queried. */
 const queueOf = (workflowId: string): string =>
-  workflowId.startsWith(fleetWorkflowId("")) ? FLEET_TASK_QUEUE : JOB_TASK_QUEUE;
+  isFleetWorkflow(workflowId) ? FLEET_TASK_QUEUE : JOB_TASK_QUEUE;

@@ -12,7 +12,7 @@ import {
   COLLECTIVE_TUNER_RULES,
   COLLECTIVE_TUNER_WORKFLOW,
   collectiveTunerWorkflowId,
-  fleetWorkflowId,
+  fleetOfWorkflow,
   JOB_TASK_QUEUE,
   reportRewardsUpdate,
   type CollectiveTunerInput,
@@ -39,7 +39,7 @@ export const collectivesProvider = (ask: AskTuner<AbortSignal>): LaunchExtrasPro
     const { collectives } = spec;
     const topology = topologyClass(gpus, shape);
     if (collectives === undefined || topology.ranks < 2) return undefined;
-    const fleet = fleetId.slice(fleetWorkflowId("").length);
+    const fleet = fleetOfWorkflow(fleetId);
     const order: CollectiveOrder = { fleet, topology, hasOverlap: collectives.hasOverlap };
     const policy = await ask(order, { run: jobId, rewards: [] }, signal);
     if (policy.version === 0) throw new Error(`there is no policy yet for ${topology.name}`);

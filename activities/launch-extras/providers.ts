@@ -6,7 +6,7 @@ import type { LaunchExtra } from "../../domain/lease/launch-extras.ts";
 import {
   bandwidthModelWorkflowId,
   clusterQuery,
-  fleetWorkflowId,
+  fleetOfWorkflow,
   keptStepsQuery,
 } from "../../protocol/messages.ts";
 import { directoryStore, type FleetDetails } from "../store.ts";
@@ -51,7 +51,7 @@ export const providersOver =
 export const stepsOver =
   (client: Client): StepsOf =>
   ({ fleetWorkflowId: fleetId }, cluster, signal) => {
-    const fleet = fleetId.slice(fleetWorkflowId("").length);
+    const fleet = fleetOfWorkflow(fleetId);
     const model = client.workflow.getHandle(bandwidthModelWorkflowId(fleet, cluster));
     return client.withAbortSignal(signal, () => model.query(keptStepsQuery));
   };

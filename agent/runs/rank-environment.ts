@@ -23,6 +23,7 @@ import {
   SERVING_ENV,
 } from "../../domain/job/serving-env.ts";
 import { grantedBatch } from "../../domain/lease/granted-batch.ts";
+import { extraText } from "../../domain/lease/launch-extras.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts";
 import { BANDWIDTH_FILE_VARIABLE, bandwidthFile } from "../folder/bandwidth-file.ts";
@@ -149,7 +150,7 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
 /** Empty where nobody said it, which `orbweaver serve` takes for nothing said. */
 function servedDevices({ run, launchExtras }: RunOrder): Record<string, string> {
   const name = SERVING_ENV.devices;
-  const text = launchExtras?.files.find((file) => file.name === SERVED_DEVICES_FILE)?.text;
+  const text = extraText(launchExtras, SERVED_DEVICES_FILE);
   const said = SERVED_DEVICES.find((each) => each === text);
   if (said !== undefined) return { [name]: said };
   return run.env[name] === undefined ? {} : { [name]: "" };

@@ -24,12 +24,25 @@ export const DEFAULT_RETENTION: Retention = Object.freeze({
   keepCount: 1_000,
 });
 
-/** The number of folders removed. */
-export function removeOldLaunches(
-  host: AgentHost,
+interface EndedLaunch {
+  readonly name: string;
+  /** When it ended. */
+  readonly atMs: number;
+}
+
+/** Those of a host's launches that are over which are to go. */
+export function overdue<Launch extends EndedLaunch>(
+  ended: readonly Launch[],
   { keepMs, keepCount }: Retention,
   nowMs: number,
-): number {
+): readonly Launch[] {
+  return [...ended]
+    .sort((a, b) => b.atMs - a.atMs || byCodeUnit(a.name, b.name))
+    .filter(({ atMs }, index) => index >= keepCount || nowMs - atMs > keepMs);
+}
+
+/** The number of folders removed. */
+export function removeOldLaunches(host: AgentHost, retention: Retention, nowMs: number): number {
   const { files } = host.system;
   const open = new Set(
     [...host.open.values()].map(({ leaseId }) => basename(host.layout.leaseDir(leaseId))),
@@ -37,9 +50,8 @@ export function removeOldLaunches(
   const closed = files
     .list(host.layout.leases)
     .filter((name) => !open.has(name))
-    .map((name) => ({ name, atMs: endedAtMs(files, join(host.layout.leases, name)) }))
-    .sort((a, b) => b.atMs - a.atMs || byCodeUnit(a.name, b.name));
-  const old = closed.filter(({ atMs }, index) => index >= keepCount || nowMs - atMs > keepMs);
+    .map((name) => ({ name, atMs: endedAtMs(files, join(host.layout.leases, name)) }));
+  const old = overdue(closed, retention, nowMs);
   for (const { name } of old) files.remove(join(host.layout.leases, name));
   return old.length;
 }

@@ -14,6 +14,7 @@ import type {
 } from "../../domain/bandwidth/collective-evidence.ts";
 import { MAX_REPORTED_REWARDS } from "../../protocol/messages.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
+import { extraText } from "../../domain/lease/launch-extras.ts";
 import { readRewards, type SeenFile } from "../folder/rewards-file.ts";
 import {
   ORDER_FILE,
@@ -152,8 +153,8 @@ function wholeSteps(
 
 /** Undefined for a run without a policy, and for one whose file our provider cannot have written: nobody signs it. */
 function tunerIn({ launchExtras }: RunOrder): CollectiveOrder | undefined {
-  const file = launchExtras?.files.find(({ name }) => name === ORDER_FILE);
-  return file === undefined ? undefined : readCollectiveOrder(parsedJson(file.text));
+  const text = extraText(launchExtras, ORDER_FILE);
+  return text === undefined ? undefined : readCollectiveOrder(parsedJson(text));
 }
 
 /** A process that looks while it is replaced sees the old one or the new one. */

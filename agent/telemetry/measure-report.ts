@@ -8,7 +8,7 @@
  * Cost: a stat for each running gang and look.
  */
 
-import { PLANNED_STEP_FILE } from "../../domain/lease/launch-extras.ts";
+import { extraText, PLANNED_STEP_FILE } from "../../domain/lease/launch-extras.ts";
 import { readPlannedStep, type PlannedStep } from "../../domain/model/step-record.ts";
 import { clusterOf, type ClusterId } from "../../domain/values/ids.ts";
 import { parsedJson } from "../../lib/parsed-json.ts";
@@ -61,15 +61,17 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
   const steps = newsOfWindows();
 
   const note = (order: RunOrder, { gbs, messages }: MeasuredFigure, isEnd: boolean): void => {
-    const [window, atMs] = [windowOf(order, clock.nowMs()), clock.nowMs()];
+    const atMs = clock.nowMs();
+    const window = windowOf(order, atMs);
     if (!bandwidths.isNew(keyOf(order), { window, figure: gbs, isEnd })) return;
     const measured = { window, gbs, atMs };
     wait(order, noteOf(order, { ...measured, ...(messages !== undefined && { messages }) }));
   };
 
   const noteStep = (order: RunOrder, measuredMs: number, isEnd: boolean): void => {
-    const [window, atMs] = [windowOf(order, clock.nowMs()), clock.nowMs()];
-    if (!steps.isNew(keyOf(order), { window, figure: measuredMs, isEnd })) return;
+    const atMs = clock.nowMs();
+    const now = { window: windowOf(order, atMs), figure: measuredMs, isEnd };
+    if (!steps.isNew(keyOf(order), now)) return;
     const planned = plannedIn(order);
     if (planned === undefined) return;
     const { jobId, holder, attempt } = order;
@@ -133,11 +135,11 @@ const isNotified = ({ gang, taskBatch }: RunOrder): boolean =>
   new Set(gang.map(({ host }) => clusterOf(host))).size === 1;
 
 const isPlanned = ({ launchExtras }: RunOrder): boolean =>
-  launchExtras?.files.some(({ name }) => name === PLANNED_STEP_FILE) === true;
+  extraText(launchExtras, PLANNED_STEP_FILE) !== undefined;
 
 function plannedIn({ launchExtras }: RunOrder): PlannedStep | undefined {
-  const file = launchExtras?.files.find(({ name }) => name === PLANNED_STEP_FILE);
-  return file && readPlannedStep(parsedJson(file.text));
+  const text = extraText(launchExtras, PLANNED_STEP_FILE);
+  return text === undefined ? undefined : readPlannedStep(parsedJson(text));
 }
 
 /** Of each run the last report: its window and figure. */

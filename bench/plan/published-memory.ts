@@ -21,6 +21,12 @@ export function megatronFlags(lines: readonly string[]): MegatronFlags {
   );
 }
 
+/** What a flag says as a number; 0 of one that is not there. */
+const numbersOf =
+  (flags: MegatronFlags) =>
+  (flag: string): number =>
+    Number(flags[flag] ?? 0);
+
 /** Blocks by stage, as `PipelineParallelLayerLayout` reads the text. */
 export function blocksOf(flags: MegatronFlags): readonly number[] {
   const layout = flags["pipeline-model-parallel-layout"];
@@ -51,7 +57,7 @@ interface Block {
 }
 
 export function publishedBytes(flags: MegatronFlags, stage: number, replicas: number): number {
-  const value = (flag: string): number => Number(flags[flag] ?? 0);
+  const value = numbersOf(flags);
   const [h, s, b] = [value("hidden-size"), value("seq-length"), value("micro-batch-size")];
   const [t, p] = [value("tensor-model-parallel-size"), value("pipeline-model-parallel-size")];
   const degree = Number(flags["expert-model-parallel-size"] ?? 1);
@@ -90,7 +96,7 @@ export function publishedBytes(flags: MegatronFlags, stage: number, replicas: nu
 const normOf = (flags: MegatronFlags): number => (flags["normalization"] === "RMSNorm" ? 1 : 2);
 
 function blockAt(flags: MegatronFlags, at: number): Block {
-  const value = (flag: string): number => Number(flags[flag] ?? 0);
+  const value = numbersOf(flags);
   const [h, a, s] = [value("hidden-size"), value("num-attention-heads"), value("seq-length")];
   const f = value("ffn-hidden-size");
   const gated = flags["swiglu"] === true ? 1.5 : 1;
@@ -137,7 +143,7 @@ type Latent = Readonly<
 >;
 
 const latentOf = (flags: MegatronFlags): Latent => {
-  const value = (flag: string): number => Number(flags[flag] ?? 0);
+  const value = numbersOf(flags);
   return {
     h: value("hidden-size"),
     a: value("num-attention-heads"),

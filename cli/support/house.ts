@@ -5,9 +5,10 @@
 
 import { lstatSync, readdirSync, type Stats } from "node:fs";
 import { join } from "node:path";
-import { DEFAULT_RETENTION } from "../../agent/runs/retention.ts";
+import { DEFAULT_RETENTION, overdue } from "../../agent/runs/retention.ts";
 import { MOST_ARCHIVE_BYTES } from "../../console/past/run-archive.ts";
 import { byCodeUnit } from "../../domain/values/ids.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 import { databaseFileOf, logsDirOf, storeDirOf } from "../up/places.ts";
 import { HISTORY } from "../up/backup.ts";
 
@@ -122,9 +123,8 @@ function launchesOf(
   const found = namesIn(leases).map((name) => ({ name, ...measure(join(leases, name)) }));
   const over = found
     .filter(({ name }) => namesIn(join(leases, name)).includes(REPORT))
-    .sort((a, b) => b.changedAtMs - a.changedAtMs || byCodeUnit(a.name, b.name));
-  const due = over.filter(({ changedAtMs }, at) => at >= keepCount || nowMs - changedAtMs > keepMs);
-  return { all: sum(found), due: sum(due) };
+    .map((launch) => ({ ...launch, atMs: launch.changedAtMs }));
+  return { all: sum(found), due: sum(overdue(over, DEFAULT_RETENTION, nowMs)) };
 }
 
 /** A database of SQLite's with the files beside it. */
@@ -175,15 +175,14 @@ function namesIn(folder: string): readonly string[] {
   return typeof names === "string" ? [] : [...names].sort(byCodeUnit);
 }
 
-const HIDDEN: readonly unknown[] = ["EACCES", "EPERM"];
-
 function looked<Value>(look: () => Value): Value | "gone" | "unread" {
   try {
     return look();
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
-    if (code === "ENOENT" || code === "ENOTDIR") return "gone";
-    if (HIDDEN.includes(code)) return "unread";
+    const isOneOf = (...codes: readonly string[]): boolean =>
+      codes.some((code) => hasErrorCode(error, code));
+    if (isOneOf("ENOENT", "ENOTDIR")) return "gone";
+    if (isOneOf("EACCES", "EPERM")) return "unread";
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 /** @file Changes of a job's settings, who holds it, and orders that ended its runs, as text. */
 
 import type { AttemptView, JobView } from "../../client/index.ts";
+import { GIVEN_UP } from "../../protocol/job-orders.ts";
 import type { Amendment, ChangedSetting } from "../../domain/job/amendment.ts";
 import { durationText, timeText } from "../terminal/duration.ts";
 
@@ -45,9 +46,3 @@ export function pauseText({ pause }: JobView): string | undefined {
 
 export const givenUpText = ({ givenUp }: AttemptView): string | undefined =>
   givenUp && GIVEN_UP[givenUp.kind];
-
-const GIVEN_UP: Readonly<Record<NonNullable<AttemptView["givenUp"]>["kind"], string>> = {
-  suspend: "suspended",
-  requeue: "requeued",
-  move: "moved",
-};

@@ -1,7 +1,7 @@
 /** @file The rules between the keys of an entry of `notify:` in a fleet file. */
 
 import { pathText, shown, type ValuePath } from "../values/file-problem.ts";
-import { waitProblem } from "../job/job-notice.ts";
+import { waitProblems } from "../job/job-notice.ts";
 import type { RuleProblem } from "./fleet-names.ts";
 import type { NoticeTarget } from "./notify-schema.ts";
 
@@ -26,7 +26,11 @@ export function notifyProblems(targets: readonly NoticeTarget[] | undefined): Ru
             },
           ]),
       ...wayProblems(target, path),
-      ...waitProblems(target, path),
+      ...waitProblems(target.on.includes("waiting"), target.waiting).map((problem) => ({
+        path,
+        value: { on: target.on, waiting: target.waiting },
+        ...problem,
+      })),
       ...scopeProblems(target, path),
     ];
   });
@@ -53,11 +57,6 @@ function wayProblems(target: NoticeTarget, path: ValuePath): RuleProblem[] {
 function isHttp(address: string): boolean {
   const found = /^https?:\/\/(?<host>[^/?#\s]+)[^\s]*$/.exec(address);
   return found !== null && !(found.groups?.["host"] ?? "").includes("@");
-}
-
-function waitProblems({ on, waiting }: NoticeTarget, path: ValuePath): RuleProblem[] {
-  const problems = [waitProblem(on.includes("waiting"), waiting)].flat();
-  return problems.map((problem) => ({ path, value: { on, waiting }, ...problem }));
 }
 
 /** A host has neither tenant nor class: of a filter nobody could tell what it means. */

@@ -104,8 +104,8 @@ function entryProblems(file: unknown, path: ValuePath): SchemaProblem[] {
       problems.push(problemAt(file, [...path, way], addressProblem(address)));
   }
   const on = valueOf("on");
-  const wait = Array.isArray(on) ? waitProblem(on.includes("waiting"), valueOf("waiting")) : [];
-  return [...problems, ...[wait].flat().map((problem) => problemAt(file, path, problem))];
+  const waits = Array.isArray(on) ? waitProblems(on.includes("waiting"), valueOf("waiting")) : [];
+  return [...problems, ...waits.map((problem) => problemAt(file, path, problem))];
 }
 
 export const addressProblem = (address: string): Pick<RefusedValue, "message" | "remedy"> => ({
@@ -115,18 +115,14 @@ export const addressProblem = (address: string): Pick<RefusedValue, "message" | 
 });
 
 /** `on: waiting` and `waiting:` belong together. */
-export function waitProblem(
+export function waitProblems(
   isAsked: boolean,
   waiting: unknown,
-): Pick<RefusedValue, "message" | "remedy"> | readonly [] {
+): readonly Pick<RefusedValue, "message" | "remedy">[] {
   if (isAsked === (waiting !== undefined)) return [];
-  return isAsked
-    ? {
-        message: "on: waiting needs the time after which it is told",
-        remedy: "add waiting: 2h",
-      }
-    : {
-        message: "waiting says when it is told, and on does not name it",
-        remedy: "add waiting to on, or leave it out",
-      };
+  const message = isAsked
+    ? "on: waiting needs the time after which it is told"
+    : "waiting says when it is told, and on does not name it";
+  const remedy = isAsked ? "add waiting: 2h" : "add waiting to on, or leave it out";
+  return [{ message, remedy }];
 }

@@ -49,6 +49,10 @@ export interface LaunchExtras {
   readonly files: readonly ExtraFile[];
 }
 
+/** What the file of that name says; undefined where there is none. */
+export const extraText = (extras: LaunchExtras | undefined, name: string): string | undefined =>
+  extras?.files.find((file) => file.name === name)?.text;
+
 /** Limits on all files of a job together, for one host and over all its hosts, because each host's order carries them. */
 export const MAX_EXTRAS_BYTES = 256 * 1024;
 const MAX_EXTRAS_BYTES_OVER_HOSTS = 4 * 1024 * 1024;

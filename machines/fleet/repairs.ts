@@ -7,7 +7,7 @@
 import { jobId as jobIdOf, type JobId, type LeaseId } from "../../domain/values/ids.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
 import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
-import { isBounded, UNHEARD_GRANT_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { isBounded, isUnheard, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import { COST, spend } from "./continue.ts";
 import type { OrderRefusal } from "./orders.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
@@ -93,9 +93,6 @@ function orderOf(fleet: string, ledger: Ledger, choice: RepairChoice): RepairOrd
     }),
   };
 }
-
-const isUnheard = ({ applyVersion, outbox }: Ledger, id: LeaseId): boolean =>
-  applyVersion >= UNHEARD_GRANT_RULES && outbox.has(id);
 
 /** Hosts that have yet to confirm that nothing runs there. */
 const openHosts = ({

@@ -4,7 +4,7 @@
  * A suspended job gives up its run with a checkpoint and is held; it keeps its age. A requeued one gives up its run and asks again.
  */
 
-import { authorIn, type GivenUp } from "../../protocol/job-orders.ts";
+import { authorIn, GIVEN_UP, type GivenUp } from "../../protocol/job-orders.ts";
 import type { GangStopReason } from "../gang/gang-state.ts";
 import type { Job } from "./job-state.ts";
 
@@ -65,13 +65,7 @@ export function requeued(job: Job, order: unknown, atMs: number): Job {
   return { ...job, givenUp: job.givenUp ?? { kind: "requeue", by, atMs } };
 }
 
-const STOP_REASONS: Readonly<Record<GivenUp["kind"], GangStopReason>> = {
-  suspend: "suspended",
-  requeue: "requeued",
-  move: "moved",
-};
-
 export const stopReasonOf = (order: GivenUp | undefined): GangStopReason | undefined =>
-  order && STOP_REASONS[order.kind];
+  order && GIVEN_UP[order.kind];
 
 export const UNNAMED = "somebody";

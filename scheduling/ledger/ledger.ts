@@ -108,6 +108,12 @@ export const ASKED_SIZE_RULES = 7;
 /** A repair leaves leases alone whose grants are on their way: their jobs deny them because they have not heard of them. */
 export const UNHEARD_GRANT_RULES = 7;
 
+/** Whether the grant of a lease is on its way: that says whether the job is gone, and until then nobody asks the job. */
+export const isUnheard = (
+  { applyVersion, outbox }: Pick<Ledger, "applyVersion" | "outbox">,
+  id: LeaseId,
+): boolean => applyVersion >= UNHEARD_GRANT_RULES && outbox.has(id);
+
 /** A late copy of a request does not take the place of a newer one that has been put outside. */
 export const LATE_COPIES_RULES = 7;
 /** The ledger keeps the epoch of an agent that fell silent before it had reported: a late copy of its registration does not end that. */

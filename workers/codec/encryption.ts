@@ -36,12 +36,12 @@ const TAG_BYTES = 16;
 /** Without a ring nothing is encrypted; payloads that others have encrypted are reported instead of passed on as junk. */
 export function encryptionCodec(ring: KeyRing | undefined, onDamage: OnDamage): PayloadCodec {
   return {
-    encode: (payloads, context) =>
-      Promise.resolve(
-        ring === undefined
-          ? payloads
-          : payloads.map((payload) => encrypted(payload, ring.current(), context?.workflowId)),
-      ),
+    encode(payloads, context) {
+      if (ring === undefined) return Promise.resolve(payloads);
+      // One look at the key file for all of them.
+      const key = ring.current();
+      return Promise.resolve(payloads.map((each) => encrypted(each, key, context?.workflowId)));
+    },
     // A promise of its own, so that a failure is a rejection.
     decode: async (payloads, context) =>
       await Promise.resolve(

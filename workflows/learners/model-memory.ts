@@ -31,7 +31,7 @@ import type {
   TrainingNote,
 } from "../../protocol/model-messages.ts";
 import { isFields } from "../../lib/fields.ts";
-import { readStepNote, withStep } from "./step-memory.ts";
+import { isCount, readStepNote, withStep } from "./step-memory.ts";
 
 export const MAX_SAMPLES = 512;
 export const MAX_PER_SET = 4;
@@ -347,5 +347,3 @@ const isMessages = (value: unknown): boolean =>
   value["bytes"] <= MOST_BYTES;
 const isText = (value: unknown): value is string =>
   typeof value === "string" && /^\S+$/.test(value) && value.length <= MAX_TEXT;
-const isCount = (value: unknown): value is number =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 0;

@@ -64,5 +64,5 @@ const planOf = ({ tenant, model, gpuType, plan }: KeptStep): string =>
 
 const isText = (value: unknown): value is string =>
   typeof value === "string" && /^\S+$/.test(value) && value.length <= MAX_TEXT;
-const isCount = (value: unknown): value is number =>
+export const isCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0;

@@ -6,8 +6,8 @@
  * Cost: O(things named). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
-import type { JobId, LeaseId } from "../../../domain/values/ids.ts";
-import { isBounded, UNHEARD_GRANT_RULES, type LedgerEvent, type RepairNote } from "../ledger.ts";
+import type { JobId } from "../../../domain/values/ids.ts";
+import { isBounded, isUnheard, type LedgerEvent, type RepairNote } from "../ledger.ts";
 import { applyAudited } from "./apply-inbox.ts";
 import type { LedgerTransaction } from "./transaction.ts";
 import { leasesOf } from "./transaction-index.ts";
@@ -22,12 +22,14 @@ export function applyRepair(
   transaction: LedgerTransaction,
   event: Extract<LedgerEvent, { readonly kind: "repaired" }>,
 ): void {
+  const { applyVersion } = transaction.before;
   if (!isBounded(transaction.before)) return;
   const { leases, requests, reservations, denied, closed } = event;
   const isMeant = new Set(leases);
   for (const { lease: id, hosts } of denied) {
     const lease = transaction.leases.get(id);
-    if (lease === undefined || !isMeant.has(id) || isUnheard(transaction, id)) continue;
+    if (lease === undefined || !isMeant.has(id)) continue;
+    if (isUnheard({ applyVersion, outbox: transaction.outbox }, id)) continue;
     if (lease.state !== "vacating") vacate(transaction, lease, "all");
     const vacating = transaction.leases.get(id);
     if (vacating !== undefined) confirmVacated(transaction, vacating, hosts);
@@ -63,10 +65,6 @@ export function applyRepair(
   transaction.repairs = [...(transaction.repairs ?? []), note].slice(-MAX_NOTES);
   transaction.isChanged = true;
 }
-
-/** Its delivery finds out whether the job is gone; one that waits would ask for nothing any more. */
-const isUnheard = ({ before, outbox }: LedgerTransaction, id: LeaseId): boolean =>
-  before.applyVersion >= UNHEARD_GRANT_RULES && outbox.has(id);
 
 const shortened = (names: readonly string[]): readonly string[] =>
   names.slice(0, MAX_NAMED).map((name) => name.slice(0, MAX_NAME));
