@@ -9,9 +9,14 @@ const files = (...names: readonly string[]): string[] =>
   names.map((name) => `test/integration/${name}.test.ts`);
 
 /** Mostly wait: for protected time to pass, for checkpoints, for fences, for heartbeats that do not come. */
-const PATIENT = files("backup", "fence", "preemption", "recovery", "silence");
+const PATIENT = files(
+  ...["backup", "books", "fence", "preemption", "recovery", "run-input", "silence"],
+);
 /** Wait and work in turns. About as long as the patient ones, and as all the others together. */
-const STEADY = files("array", "crowd", "frozen-query", "measure", "on-demand", "presence");
+const STEADY = files(
+  ...["array", "console-page", "crowd", "dependencies", "frozen-query", "measure"],
+  ...["on-demand", "presence"],
+);
 
 /** Launches with real processes: `unit` takes the native supervisor where there is a C compiler. */
 const LAUNCHES = [
