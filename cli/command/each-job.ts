@@ -1,6 +1,7 @@
 /** @file Applies one action to several jobs, reports the result of each, and fails if one of them failed. */
 
 import type { JobHandle } from "../../client/index.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ConnectionOptionValues } from "./connection-options.ts";
 import { accountOf, errorLine } from "../terminal/error-line.ts";
 import { EXIT } from "../terminal/exit-code.ts";
@@ -21,7 +22,10 @@ export interface JobChange {
   readonly more?: object;
 }
 
-/** `act` returns the state that the job has now; the exit status is that of the last job that failed. */
+/**
+ * `act` returns the state that the job has now; the exit status is that of the last job that failed. A job that flags chose and that
+ * ended before its turn is no failure: there is nothing left to do.
+ */
 export async function forEachJob(
   context: CommandContext,
   { jobIds, values, choice }: JobsToChange,
@@ -30,10 +34,16 @@ export async function forEachJob(
   const answers: object[] = [];
   await context.withFleet(values, async (session) => {
     const chosen = choice === undefined ? jobIds : await chosenJobs(context, session, choice);
+    const isByFlags = chosen !== jobIds;
     let exitCode: number = EXIT.ok;
     for (const jobId of chosen) {
       try {
-        const changed = await act(session.client.job(jobId), session);
+        const job = session.client.job(jobId);
+        const changed = await act(job, session).catch(async (error: unknown) => {
+          const end = isByFlags && isNotAllowed(error) ? (await job.ending()).outcome : undefined;
+          if (end === undefined) throw error;
+          return `${end.kind} before`;
+        });
         const { state, more = {} } = typeof changed === "string" ? { state: changed } : changed;
         answers.push({ jobId, state, ...more });
         if (values.json !== true) context.print(`${jobId}  ${state}`);
@@ -50,3 +60,6 @@ export async function forEachJob(
   });
   if (values.json === true) context.printJson({ jobs: answers });
 }
+
+const isNotAllowed = (error: unknown): boolean =>
+  error instanceof OrbweaverError && error.code === "NOT_ALLOWED";

@@ -97,15 +97,16 @@ export function openScratch(): Scratch {
   };
   return {
     run: (commands) => {
-      const done = spawnSync("sh", ["-e", "-c", commands], {
+      const done = spawnSync("sh", ["-ex", "-c", commands], {
         cwd: folder,
         env,
         encoding: "utf8",
         timeout: 300_000,
       });
       if (done.status !== 0)
+        // The command that failed is the last that `-x` shows. Reports of a run cut long messages off, so it comes first.
         throw new Error(
-          `status ${String(done.status ?? done.signal)} of\n${commands}\n${done.stdout}${done.stderr}`,
+          `status ${String(done.status ?? done.signal)} after\n${done.stderr.split("\n").slice(-12).join("\n")}\nin\n${commands}\n${done.stdout}`,
         );
       return done.stdout;
     },

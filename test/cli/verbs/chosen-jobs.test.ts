@@ -14,8 +14,8 @@ const JOBS = (["pending", "held", "running"] as const).map((state): ListedJob =>
   submittedAtMs: 0,
 }));
 
-/** A client with one job of each state, that keeps what it was asked for. */
-function world() {
+/** A client with one job of each state, that keeps what it was asked for. `held-1` refuses to be cancelled; it is `ended` that has ended. */
+function world(ended = "held-1") {
   const filters: JobFilter[] = [];
   const changed: unknown[] = [];
   const client = {
@@ -27,12 +27,15 @@ function world() {
       ({
         cancel: (options: CancelOptions = {}) => {
           if (id === "held-1")
-            return Promise.reject(
-              new OrbweaverError("NOT_ALLOWED", "job held-1 has already ended"),
-            );
+            return Promise.reject(new OrbweaverError("NOT_ALLOWED", "job held-1 refuses"));
           changed.push([id, options.isForced === true]);
           return Promise.resolve();
         },
+        ending: () =>
+          Promise.resolve({
+            isCancelAsked: false,
+            ...(id === ended && { outcome: { kind: "completed" } }),
+          }),
         hold: () => (changed.push(id), Promise.resolve("held")),
         release: () => (changed.push(id), Promise.resolve("pending")),
       }) as unknown as JobHandle,
@@ -45,18 +48,32 @@ function world() {
 describe("cancel by flags", () => {
   const words = ["cancel", "--user", "ada", "-l", "team=vision"];
 
-  it("changes all that fit, goes on after one that has ended meanwhile, and ends with 1", async () => {
+  it("changes all that fit; one that has ended meanwhile is told, and is no failure", async () => {
     const { code, stdout, stderr, filters, changed } = await world()(words);
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: "error NOT_ALLOWED: job held-1 has already ended\n",
-    });
-    expect(stdout).toBe("pending-1  cancelling\nrunning-1  cancelling\n");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toBe("pending-1  cancelling\nheld-1  completed before\nrunning-1  cancelling\n");
     expect(filters).toEqual([{ user: "ada", labels: ["team=vision"] }]);
     expect(changed).toEqual([
       ["pending-1", false],
       ["running-1", false],
     ]);
+  });
+
+  it("goes on after a job that refuses, and ends with 1", async () => {
+    const { code, stdout, stderr } = await world("running-1")(words);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: "error NOT_ALLOWED: job held-1 refuses\n",
+    });
+    expect(stdout).toBe("pending-1  cancelling\nrunning-1  cancelling\n");
+  });
+
+  it("of a job that was named and has ended is a failure", async () => {
+    const { code, stderr } = await world()(["cancel", "held-1"]);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: "error NOT_ALLOWED: job held-1 refuses\n",
+    });
   });
 
   it.each(["", "n", "what", "no"])("asks on a terminal, and %j is a no", async (typed) => {
