@@ -18,6 +18,7 @@ import {
   type SubmitOptions,
 } from "../client/index.ts";
 import type { ServiceJob } from "../client/service-client.ts";
+import { withinTime } from "../client/time-limit.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
@@ -374,7 +375,7 @@ async function status({
   const facts = await allowed(served, caller, { act: "see", jobId: job });
   const handle = served.client.job(job);
   if (wait > 0) {
-    const over = AbortSignal.any([gone, AbortSignal.timeout(wait * 1_000)]);
+    const over = withinTime(wait * 1_000, gone);
     try {
       await served.temporal.withAbortSignal(over, () => handle.outcome());
     } catch (error) {

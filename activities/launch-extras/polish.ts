@@ -58,8 +58,10 @@ async function polishedPlan(
   if (lease?.kind !== "host") return null;
   const beats = setInterval(beat, BEAT_MS);
   const ended = cancelled();
+  const late = new AbortController();
+  const limit = setTimeout(() => late.abort(), limitMs + SLACK_MS);
   try {
-    const signal = AbortSignal.any([AbortSignal.timeout(limitMs + SLACK_MS), ended]);
+    const signal = AbortSignal.any([late.signal, ended]);
     const facts = await polishInThread({ file, gpuHost: lease.host, limitMs }, signal);
     return facts ?? null;
   } catch {
@@ -68,5 +70,6 @@ async function polishedPlan(
     return null;
   } finally {
     clearInterval(beats);
+    clearTimeout(limit);
   }
 }

@@ -9,6 +9,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { ConnectOrder, ProbeReport } from "../../protocol/link-contract.ts";
+import { nodeClock } from "../system/node-clock.ts";
 import { send } from "./probe-listener.ts";
 import { FRAME_BYTES, frame, openMeter, readFrame, type Frame } from "./probe-wire.ts";
 
@@ -21,7 +22,7 @@ export async function connectProbe(
   cancelled: AbortSignal,
 ): Promise<ProbeReport> {
   const socket = connect({ host: listener.address, port: listener.port, noDelay: true });
-  const deadline = AbortSignal.any([cancelled, AbortSignal.timeout(withinMs)]);
+  const deadline = AbortSignal.any([cancelled, nodeClock.deadline(withinMs)]);
   const stopTrying = (): void => {
     socket.destroy(new Error(`the probe did not end within ${withinMs / 1000} s`));
   };

@@ -21,7 +21,12 @@ export const nodeClock: Clock = {
       signal?.addEventListener("abort", done, { once: true });
     });
   },
-  deadline: (forMs) => AbortSignal.timeout(Math.max(0, Math.ceil(forMs))),
+  // Not `AbortSignal.timeout`: where it is joined with another signal by `AbortSignal.any`, Node collects it before its time, and it never comes.
+  deadline: (forMs) => {
+    const over = new AbortController();
+    setTimeout(() => over.abort(), Math.max(0, Math.ceil(forMs))).unref();
+    return over.signal;
+  },
   after: (forMs, call, { isIdle = false } = {}) => {
     const timer = setTimeout(call, forMs);
     if (isIdle) timer.unref();

@@ -9,6 +9,7 @@ import { lookup as lookUp, type LookupAddress } from "node:dns";
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { LookupFunction } from "node:net";
+import { withinTime } from "../../client/time-limit.ts";
 import { isPublicAddress } from "./public-address.ts";
 
 const PATIENCE_MS = 10_000;
@@ -38,7 +39,7 @@ export async function post(
   let status: number;
   try {
     const url = new URL(address);
-    const ending = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+    const ending = withinTime(PATIENCE_MS, signal);
     status = await new Promise<number>((resolve, reject) => {
       const send = url.protocol === "https:" ? httpsRequest : httpRequest;
       const request = send(url, {

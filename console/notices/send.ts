@@ -9,6 +9,7 @@ import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { withinTime } from "../../client/time-limit.ts";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { NoticeRow } from "../history/database.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
@@ -69,7 +70,7 @@ async function run(
 ): Promise<void> {
   const [program = "", ...args] = command;
   const child = spawn(program, args, { cwd, stdio: ["pipe", "ignore", "ignore"], detached: true });
-  const ending = AbortSignal.any([signal, AbortSignal.timeout(COMMAND_PATIENCE_MS)]);
+  const ending = withinTime(COMMAND_PATIENCE_MS, signal);
   const kill = (): void => {
     if (child.pid !== undefined) killGroup(child.pid);
   };
