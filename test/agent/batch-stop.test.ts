@@ -67,10 +67,12 @@ describe("a batch that is stopped", () => {
     const agent = testAgent();
     const save = 'mkdir "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/step"';
     const line = `[ $ARRAY_INDEX = 0 ] && exit 0; trap '${save}' USR1; echo $$ > ${dir}/$ARRAY_INDEX; while :; do sleep 0.02; done`;
-    const run = { env: { PIDS: dir }, checkpoint: { order: rule, graceMs: ms(10_000) } };
+    const run = { env: { PIDS: dir }, checkpoint: { order: rule, graceMs: ms(60_000) } };
     const order = batchOf(line, { run });
     const running = agent.runs.run(order);
     await Promise.all(["1", "2"].map((name) => pidIn(join(dir, name))));
+    // A task may run before its shim has noted that it does.
+    await eventually(() => [1, 2].every((task) => turnOf(agent, order, task) !== undefined));
     await agent.orders.stop(stopOf(order, true));
     expect(endsOf(await running)).toBe("0:completed 1:stopped 2:stopped");
     const saved = (task: number): string =>

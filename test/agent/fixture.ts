@@ -223,13 +223,14 @@ export function orderOf(
       grantedAtMs: 1_000,
       requestedAtMs: 500,
     },
-    prepareTimeoutMs: 5_000,
+    prepareTimeoutMs: 60_000,
     ...over,
     run: {
       command: ["sh", "-c", line],
       env: {},
       launch: "per-gpu",
-      graceMs: ms(1_000),
+      // Only what does not listen takes so long, and tests of that say how long.
+      graceMs: ms(60_000),
       ...over.run,
     },
   };

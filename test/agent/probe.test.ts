@@ -20,12 +20,12 @@ afterEach(async () => {
 });
 
 async function doorOn(address: string): Promise<ProbeListener> {
-  const setting = { address, openMs: 10_000, mostBytes: 2 ** 20, closing: never };
+  const setting = { address, openMs: 60_000, mostBytes: 2 ** 20, closing: never };
   const listener = await listenForProbe(setting);
   open.push(listener);
   return { host: HOST, address, port: listener.port, token: listener.token };
 }
-const order = (listener: ProbeListener, withinMs = 10_000) => ({
+const order = (listener: ProbeListener, withinMs = 60_000) => ({
   host: HOST,
   listener,
   mostBytes: 2 ** 20,
@@ -85,7 +85,7 @@ test("an agent is in one probe at a time, and for its own hosts only", async () 
     task: () => ({ cancelled: never }),
     closing: closing.signal,
   });
-  const ask = () => agent.listenForProbe({ host: HOST, openMs: 10_000 });
+  const ask = () => agent.listenForProbe({ host: HOST, openMs: 60_000 });
   const waiting = await ask();
   // Nobody came: the probe that it was for is over.
   const listener = await ask();
@@ -103,11 +103,13 @@ test("an agent is in one probe at a time, and for its own hosts only", async () 
     type: "HOST_REFUSED",
   });
   await expect
-    .poll(() =>
-      ask().then(
-        () => true,
-        () => false,
-      ),
+    .poll(
+      () =>
+        ask().then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 60_000 },
     )
     .toBe(true);
   closing.abort();

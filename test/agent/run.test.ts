@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, writeFileSync, chmodSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
+import { fakeAgent, ranksOn } from "./fake-host.ts";
+import { FakeMachine } from "./fakes.ts";
 import {
   HOST,
   eventually,
@@ -12,7 +14,6 @@ import {
   runs,
   testAgent,
 } from "./fixture.ts";
-import { token } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 
 afterEach(removeFolders);
@@ -37,16 +38,17 @@ describe("run", () => {
   });
 
   it("on the one host of a gang says in a heartbeat that it runs once it has run for a second, and nothing before", async () => {
-    const agent = testAgent();
-    expect((await agent.runs.run(orderOf("exit 0"))).end).toBe("completed");
-    expect(agent.task.beats).toEqual([]);
-    const report = await agent.runs.run(orderOf("exec sleep 1.5", { token: token(9) }));
-    expect(agent.task.beats).toHaveLength(1);
-    expect(agent.task.beats[0]).toMatchObject({
-      phase: "running",
-      startedAtMs: report.startedAtMs,
-      masterPort: expect.any(Number),
-    });
+    const machine = new FakeMachine();
+    const agent = fakeAgent(machine);
+    const running = agent.runs.run(orderOf("train"));
+    await machine.pass(900);
+    expect(ranksOn(machine)).toHaveLength(1);
+    expect(agent.lastBeat()).toBeUndefined();
+    await machine.pass(1_000);
+    const beat = agent.lastBeat();
+    for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
+    const { startedAtMs } = await machine.until(running);
+    expect(beat).toMatchObject({ phase: "running", startedAtMs, masterPort: expect.any(Number) });
   });
 
   it("starts one process a host when asked to", async () => {

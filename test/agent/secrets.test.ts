@@ -15,6 +15,7 @@ import { batchOf, endsOf, taskOutput } from "./batch-fixture.ts";
 import {
   builtNative,
   builtShim,
+  eventually,
   folder,
   orderOf,
   outputOf,
@@ -71,7 +72,7 @@ describe("a job whose file names a secret", () => {
     const save = `${SHOW} > "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/.new" && mv "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/.new" "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/step-1"`;
     const checkpoint = {
       order: { kind: "command", command: ["sh", "-c", save] },
-      graceMs: 20_000,
+      graceMs: 60_000,
     } as never;
     const order = orderOf("echo up; exec sleep 60", {
       run: { secrets: { TOKEN: `file:${secretFile()}` }, checkpoint },
@@ -168,7 +169,8 @@ describe("a secret that cannot be looked up", () => {
       expect(await read(orderOf("", withSecret(reference)), never)).toMatchObject({
         ...{ kind: "unavailable", why: expect.stringContaining("longer than 0.05 s") as string },
       });
-    expect(spawnSync("pgrep", ["-f", mark], { encoding: "utf8" }).stdout).toBe("");
+    // What was killed may need a moment to be gone.
+    await eventually(() => spawnSync("pgrep", ["-f", mark], { encoding: "utf8" }).stdout === "");
     const halted = AbortSignal.abort();
     const slow = hostSecrets({ env: process.env });
     expect(await slow(orderOf("", withSecret("command:sleep 62")), halted)).toMatchObject({

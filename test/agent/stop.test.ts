@@ -137,7 +137,7 @@ describe("stop", () => {
     const order = orderOf(
       `trap 'exit 0' USR1; echo $$ > ${dir}/pid; while :; do sleep 0.02; done`,
       {
-        run: { checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: ms(5_000) } },
+        run: { checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: ms(60_000) } },
       },
     );
     const running = agent.runs.run(order);
@@ -185,7 +185,7 @@ describe("stop", () => {
 
 const checkpointed = (
   order: NonNullable<RunSpec["checkpoint"]>["order"],
-  graceMs = 5_000,
+  graceMs = 60_000,
 ): Partial<RunSpec> => ({
   checkpoint: { order, graceMs: ms(graceMs) },
 });

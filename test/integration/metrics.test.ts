@@ -55,7 +55,9 @@ it("counts what a live fleet does, without a wake of it", async () => {
     ({ leases, reasons }) =>
       [...leases.values()].some(({ state }) => state === "held") && reasons.size === 1,
   );
-  await expect.poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{")).toBe(1);
+  await expect
+    .poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{"), { timeout: 60_000 })
+    .toBe(1);
   const text = await scrape();
   const said = (series: string): number | undefined => valueOf(text, series);
   expect(said("orbweaver_grants_total{")).toBe(2);
