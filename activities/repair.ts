@@ -1,8 +1,8 @@
 /**
  * @file Asks everybody concerned by a repair again: the workflows of jobs, and the agents of hosts.
  *
- * A job denies a lease when its run is over, or when it is open and says itself that it runs on another lease or on none. Only then are
- * the agents asked: a sweep of one pass orders each host to stop whatever runs under the lease's token, and an agent answers when nothing
+ * A job denies a lease when its run is over, or when it is open and says itself that it runs on another lease or on none, and has none in
+ * hand. What was delivered to a job before it was asked is in its answer: the server lets it take that first. Only then are the agents asked: a sweep of one pass orders each host to stop whatever runs under the lease's token, and an agent answers when nothing
  * does and nothing can start. Whoever does not answer denies nothing.
  */
 
@@ -17,6 +17,7 @@ import {
   SWEEP_WORKFLOW,
   type SweepInput,
 } from "../protocol/messages.ts";
+import { doesDeny } from "../protocol/job.ts";
 import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../protocol/repair.ts";
 import { openRun } from "./audit.ts";
 import { each } from "../lib/each.ts";
@@ -51,10 +52,7 @@ async function isDeniedByJob(
 ): Promise<boolean> {
   if ((await openRun(client, jobId)) !== runId) return true;
   try {
-    const { array, attempts } = await client.workflow.getHandle(jobId, runId).query(jobViewQuery);
-    // An array speaks of its leases when the audit asks it; its view names tasks.
-    if (array !== undefined) return false;
-    return !attempts.some(({ leaseId, endedAtMs }) => leaseId === lease && endedAtMs === undefined);
+    return doesDeny(await client.workflow.getHandle(jobId, runId).query(jobViewQuery), lease);
   } catch (error) {
     log.info("a job does not say which lease it holds", { jobId, error: String(error) });
     return false;

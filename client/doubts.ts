@@ -11,6 +11,7 @@ import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@tempora
 import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease/lease.ts";
 import { each } from "../lib/each.ts";
+import { doesDeny } from "../protocol/job.ts";
 import { jobViewQuery } from "../protocol/messages.ts";
 import type { HostStatus, Ledger } from "../scheduling/ledger/ledger.ts";
 
@@ -92,12 +93,9 @@ async function wordOf(
   if ((await openRun(client, jobId)) !== runId) return "closed";
   if (!isAsked) return "holds";
   try {
-    const { array, attempts } = await client.workflow.getHandle(jobId, runId).query(jobViewQuery);
-    if (array !== undefined) return "silent";
-    const isHeld = attempts.some(
-      ({ leaseId, endedAtMs }) => leaseId === id && endedAtMs === undefined,
-    );
-    return isHeld ? "holds" : "denies";
+    const view = await client.workflow.getHandle(jobId, runId).query(jobViewQuery);
+    if (view.array !== undefined) return "silent";
+    return doesDeny(view, id) ? "denies" : "holds";
   } catch {
     return "silent";
   }

@@ -1,4 +1,4 @@
-/** @file What a job is told, what it shows of itself, and what it leaves when it ends. Types, and the sizes of their pages. */
+/** @file What a job is told, what it shows of itself and which lease it denies, and what it leaves when it ends. */
 
 import type { BandwidthNote } from "../domain/lease/bandwidth-note.ts";
 import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
@@ -79,6 +79,8 @@ export interface JobView {
   /** The jobs that it waits for or has waited for; absent where there are none. */
   readonly after?: readonly PredecessorView[];
   readonly attempts: readonly AttemptView[];
+  /** It was granted, and no attempt has begun on it yet. */
+  readonly grantedLease?: LeaseId;
   /** Of a job array; it has no attempts, its tasks have. */
   readonly array?: ArrayView;
   /** Who holds it, where that is known. */
@@ -88,6 +90,15 @@ export interface JobView {
   /** Signals from outside that said nothing and changed nothing; absent when none came. */
   readonly junkSignals?: number;
 }
+
+/** Whether an open job says that it neither runs on this lease nor is about to. An array denies nothing: its view names tasks, and the audit asks it for its leases. */
+export const doesDeny = (
+  { array, attempts, grantedLease }: Pick<JobView, "array" | "attempts" | "grantedLease">,
+  lease: LeaseId,
+): boolean =>
+  array === undefined &&
+  grantedLease !== lease &&
+  !attempts.some(({ leaseId, endedAtMs }) => leaseId === lease && endedAtMs === undefined);
 
 /** What an order to change a job has changed. */
 export interface AmendAnswer {

@@ -4,7 +4,7 @@
  * The ledger must stand all of it. Once the world is calm it serves the queue in its order, so that whatever can run does.
  */
 
-import { popCount, type HostGpus } from "../domain/lease/lease.ts";
+import { gpuCountOf, popCount, type HostGpus } from "../domain/lease/lease.ts";
 import type {
   EvictItem,
   PendingRequest,
@@ -15,6 +15,7 @@ import type {
 import type { HostId } from "../domain/values/ids.ts";
 import { shuffled, type Random } from "../lib/random.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
+import { takenGpus } from "../scheduling/ledger/rules/usage.ts";
 import type { Planner } from "./shells/fleet.ts";
 
 const WAKE_MS = 5_000;
@@ -50,12 +51,25 @@ function grantsInOrder(ledger: Ledger): readonly PlanItem[] {
     // An array may ask for more than it has.
     if (request.slots === undefined && hasLease(ledger, request)) continue;
     if (homelessCode(ledger, request) !== undefined) continue;
-    const grant = grantInOneCluster(ledger, free, request);
+    const grant = grantInOneCluster(ledger, free, withinQuota(ledger, request));
     // Whoever cannot have them yet is passed over only by those of its own tenant's limits.
     if (grant === undefined) break;
     items.push(grant);
   }
   return items;
+}
+
+/** An array that asks for no more places than its tenant may still hold, and for one at least: of too many the ledger grants none. */
+function withinQuota(ledger: Ledger, request: PendingRequest): PendingRequest {
+  const { tenant, gang, slots } = request;
+  const { quota, borrowingLimit = 0 } = ledger.shape.tenants.find(({ id }) => id === tenant) ?? {};
+  if (slots === undefined || quota === undefined) return request;
+  const most = Math.min(...Object.values(quota)) + borrowingLimit;
+  let held = 0;
+  for (const lease of ledger.leases.values())
+    if (lease.tenant === tenant) held += gpuCountOf(takenGpus(lease));
+  const places = Math.max(1, Math.floor((most - held) / gang.gpus));
+  return { ...request, slots: Math.min(slots, places) };
 }
 
 function grantInOneCluster(

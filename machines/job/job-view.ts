@@ -10,6 +10,8 @@ export function jobView(job: Job): JobView {
   const { jobId, cells, spec, shown, pending, submittedAtMs, attempts, pause, isHeld } = job;
   const ring = cellsView(cells);
   const { predecessors: after } = job;
+  const given = job.grant?.lease.id;
+  const isBegun = given === undefined || attempts.some(({ leaseId }) => leaseId === given);
   return {
     jobId,
     fleet: presentFleet(cells),
@@ -21,6 +23,7 @@ export function jobView(job: Job): JobView {
     submittedAtMs,
     ...(after.length > 0 && { after }),
     attempts,
+    ...(!isBegun && { grantedLease: given }),
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(job.amended),
     ...junkView(job),

@@ -103,6 +103,19 @@ test("seed 9000327 breaks no law: a repair asks nobody about a grant that is on 
   expect(play(drawSettings(9_000_327)).violation).toBeUndefined();
 });
 
+/** The model answered a query of a job whose workers were down, without the grant that the server had for it. */
+test("seed 9500870 breaks no law any more: a job that is asked takes first what was delivered to it", () => {
+  expect(play(drawSettings(9_500_870)).violation).toBeUndefined();
+});
+
+/** The ledger refuses more places than a quota allows, all of them, and the dice offered the same again and again. */
+test.each([9_000_105, 9_500_302, 9_500_342, 9_500_607, 9_500_711])(
+  "seed %i breaks no law any more: once it is calm an array gets no more places than its tenant may have",
+  (seed) => {
+    expect(play(drawSettings(seed)).violation).toBeUndefined();
+  },
+);
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

@@ -2,6 +2,7 @@
 
 import type { HostId } from "../../domain/values/ids.ts";
 import { jobView } from "../../machines/job/job-view.ts";
+import { doesDeny } from "../../protocol/job.ts";
 import { repairSweepWorkflowId } from "../../protocol/names.ts";
 import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../../protocol/repair.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
@@ -9,6 +10,7 @@ import type { ActivityEnd } from "../temporal/activity.ts";
 import type { Site } from "./site.ts";
 
 const LOOK_MS = 1_000;
+const QUERY_TIMEOUT_MS = 10_000;
 const SWEEP_TIMEOUT_MS = 120_000;
 
 export function* repair(
@@ -25,21 +27,33 @@ export function* repair(
     if (reply.value !== run.runId) closed.push(run);
   }
   for (const doubted of leases) {
-    const reply = yield* network.call(process, () => isDeniedByJob(site, doubted));
-    if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
-    if (!reply.value) continue;
+    const word = yield* wordOf(site, process, doubted);
+    if (word === "unheard") return { kind: "failed", code: "UNAVAILABLE" };
+    if (word !== "denies") continue;
     const hosts = yield* hostsThatDeny(site, process, { fleet, doubted });
     denied.push({ lease: doubted.lease, hosts });
   }
   return { kind: "done", value: { denied, closed } };
 }
 
-function isDeniedByJob({ server, jobOf }: Site, { jobId, runId, lease }: DoubtedLease): boolean {
-  if (server.openRun(jobId)?.runId !== runId) return true;
-  const life = jobOf(jobId)?.state();
-  if (life === undefined || life.array !== undefined) return false;
-  const { attempts } = jobView(life.job);
-  return !attempts.some(({ leaseId, endedAtMs }) => leaseId === lease && endedAtMs === undefined);
+/** What is on its way to a job when it is asked is taken before it answers. */
+function* wordOf(
+  { kernel, network, server, jobOf }: Site,
+  process: Process,
+  { jobId, runId, lease }: DoubtedLease,
+): Task<"unheard" | "silent" | "holds" | "denies"> {
+  let word: "silent" | "holds" | "denies" = "silent";
+  const reply = yield* network.call(process, () => {
+    if (server.openRun(jobId)?.runId !== runId) word = "denies";
+    else
+      jobOf(jobId)?.query(({ job, array }) => {
+        word = array === undefined && doesDeny(jobView(job), lease) ? "denies" : "holds";
+      });
+  });
+  if (!reply.isHeard) return "unheard";
+  const untilMs = kernel.nowMs() + QUERY_TIMEOUT_MS;
+  while (word === "silent" && kernel.nowMs() < untilMs) yield* sleep(kernel, LOOK_MS);
+  return word;
 }
 
 function* hostsThatDeny(

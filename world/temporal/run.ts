@@ -73,6 +73,11 @@ export function openRun<State, Event, Command>(
       arrivals.push(arrival);
       wake();
     },
+    query: (onAnswer) => {
+      if (state === undefined || isTaskOpen || !server.isAnswering(type.queue))
+        run.arrive({ kind: "query", onAnswer });
+      else onAnswer(state);
+    },
     signal: (name, payload) => {
       const value = copied(payload);
       signals.push({ name, payload: value });
@@ -180,6 +185,11 @@ export function openRun<State, Event, Command>(
     for (; draft.taken < arrivals.length; draft.taken += 1) {
       const arrival = arrivals[draft.taken];
       if (arrival === undefined) continue;
+      if (arrival.kind === "query") {
+        // Who answers has done all of the task.
+        draft.answers.push(() => state !== undefined && arrival.onAnswer(state));
+        continue;
+      }
       if (arrival.kind === "update") {
         const problem = arrival.problemOf(draft.state);
         draft.answers.push(() => arrival.onAnswer(problem));

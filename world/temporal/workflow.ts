@@ -55,10 +55,14 @@ export interface WorkflowRun<State, Event> extends AnyRun {
   /** As the server has it; undefined before the first workflow task. */
   readonly state: () => State | undefined;
   readonly arrive: (arrival: Arrival<State, Event>) => void;
+  /** A query: answered at once where nothing waits to be taken and a worker is there, otherwise after the task that takes it. */
+  readonly query: (onAnswer: (state: State) => void) => void;
 }
 
 export type Arrival<State, Event> =
   | { readonly kind: "event"; readonly event: Event }
+  /** Answered when all that came before it has been taken. */
+  | { readonly kind: "query"; readonly onAnswer: (state: State) => void }
   | {
       readonly kind: "update";
       readonly event: Event;

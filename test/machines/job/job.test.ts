@@ -1,8 +1,9 @@
 /** @file The life of a job by its machine: entering, waiting, running, retries, holds, preemption, and every end. */
 import { describe, expect, test } from "vitest";
-import { parseHostId } from "../../../domain/values/ids.ts";
+import { parseHostId, type LeaseId } from "../../../domain/values/ids.ts";
 import { jobView } from "../../../machines/job/job-view.ts";
 import { stepJob } from "../../../machines/job/job.ts";
+import { doesDeny } from "../../../protocol/job.ts";
 import { holdProblem } from "../../../machines/job/paused.ts";
 import { REFUSAL_REST_MS } from "../../../machines/job/refused-hosts.ts";
 import {
@@ -35,6 +36,28 @@ test("grants to an array are kept while the job's file is being read, a hundred 
   feed({ kind: "grants", offers: [] });
   expect([job().earlyGrants.length, job().junkSignals > before]).toEqual([0, true]);
 });
+
+/** A fleet may answer before the job has heard that its request came: a repair that asks then must not free the lease. */
+test.each(["entering", "asking"] as const)(
+  "a job that is %s does not deny a lease that it has in hand, nor while it runs there; afterwards it does",
+  (stage) => {
+    const lease = "lease-1" as LeaseId; // as the builder names it
+    const played = playJob(
+      stage === "entering" ? { isEntering: true } : { notified: { kind: "silent" } },
+    );
+    const denies = (): boolean => doesDeny(jobView(played.job()), lease);
+    expect([played.stage(), denies()]).toEqual([stage, true]);
+    played.feed(played.grant(1));
+    expect([played.stage(), denies()]).toEqual([stage, false]);
+    if (stage === "entering") return;
+    played.deliver();
+    expect([played.stage(), denies()]).toEqual(["running", false]);
+    expect(doesDeny(jobView(played.job()), "lease-2" as LeaseId)).toBe(true); // another's
+    expect(jobView(played.job()).grantedLease).toBeUndefined();
+    played.ran({});
+    expect(denies()).toBe(true);
+  },
+);
 
 describe("a job that runs at once", () => {
   test("enters, runs, tells its fleet that it is over, and completes", () => {
