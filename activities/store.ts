@@ -2,8 +2,8 @@
  * @file Stores large values by hash, so that payloads stay small: by default, a folder of JSON files named by their SHA-256.
  *
  * Files are written by rename, so a reader sees a whole file or none; equal content is one file. A read verifies the content
- * against its name. An unknown hash reads as undefined, and its users do without. Values without references are discarded by
- * age.
+ * against its name. An unknown hash reads as undefined, and its users do without. Tables of former descriptions are discarded by age, other
+ * values by `orbweaver house --collect` where nothing refers to them.
  */
 
 import { createHash, randomUUID } from "node:crypto";
@@ -14,6 +14,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Fleet, HostDetails } from "../domain/fleet/fleet.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import { hasErrorCode } from "../lib/error-code.ts";
+import { parsedJson } from "../lib/parsed-json.ts";
 
 /**
  * The port of a store. An object store fits as well: `put` writes under the hash, `get` reads and verifies, `discard` is its
@@ -26,8 +27,9 @@ export interface Store {
   get<Value>(hash: string): Promise<Value | undefined>;
   /** Removes the value; does nothing when it is absent. */
   remove(hash: string): Promise<void>;
-  /** Removes values older than `olderThanMs` that are not in `keep`; returns their number. */
+  /** Removes values of this kind older than `olderThanMs` that are not in `keep`; returns their number. */
   discard(options: {
+    readonly isOfKind: (value: unknown) => boolean;
     readonly keep: readonly string[];
     readonly olderThanMs: number;
     readonly nowMs: number;
@@ -39,6 +41,9 @@ export interface FleetDetails {
   readonly hosts: readonly (readonly [HostId, HostDetails])[];
   readonly interHost: readonly (readonly [string, unknown])[];
 }
+
+export const isFleetDetails = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && "hosts" in value && "interHost" in value;
 
 export const fleetDetails = ({ details, interHost }: Fleet): FleetDetails => ({
   hosts: [...details],
@@ -77,7 +82,7 @@ export function directoryStore(dir: string): Store {
     async remove(hash) {
       if (/^[0-9a-f]{64}$/.test(hash)) await rm(fileOf(hash), { force: true });
     },
-    async discard({ keep, olderThanMs, nowMs }) {
+    async discard({ isOfKind, keep, olderThanMs, nowMs }) {
       const names = (await readdir(dir).catch(unlessMissing)) ?? [];
       let count = 0;
       for (const name of names) {
@@ -86,6 +91,12 @@ export function directoryStore(dir: string): Store {
         const file = path.join(dir, name);
         const found = await stat(file).catch(unlessMissing);
         if (found === undefined || nowMs - found.mtimeMs <= olderThanMs) continue;
+        const isWhole = match[1] !== undefined;
+        if (
+          isWhole &&
+          !isOfKind(parsedJson((await readFile(file, "utf8").catch(unlessMissing)) ?? ""))
+        )
+          continue;
         await rm(file, { force: true });
         count += 1;
       }
@@ -93,6 +104,10 @@ export function directoryStore(dir: string): Store {
     },
   };
 }
+
+/** The hash of a file of the store; undefined of any other, and of one that is being written. */
+export const hashIn = (name: string): string | undefined =>
+  /^([0-9a-f]{64})\.json$/.exec(name)?.[1];
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 

@@ -9,6 +9,7 @@ import type { PayloadCodec } from "@temporalio/common";
 import type { BearerRule } from "../access/bearer.ts";
 import type { FleetClient } from "../client/index.ts";
 import type { IdleRule } from "../domain/fleet/fleet.ts";
+import { MOST_ARCHIVE_BYTES } from "../domain/fleet/keep.ts";
 import type { JobId, TenantId } from "../domain/values/ids.ts";
 import { parsedJson } from "../lib/parsed-json.ts";
 import type { Facts, Message } from "../page/wire.ts";
@@ -34,7 +35,7 @@ import {
 } from "./http/server.ts";
 import { startHistory, type KeptHistory, type NotifyOptions } from "./history/start-history.ts";
 import { earlierRuns, runsOfTemporal } from "./past/earlier-run.ts";
-import { createRunArchive, MOST_ARCHIVE_BYTES, type RunArchive } from "./past/run-archive.ts";
+import { createRunArchive, type RunArchive } from "./past/run-archive.ts";
 import { createLeaseSpans } from "./past/lease-spans.ts";
 import { createPast } from "./past/past.ts";
 import { createShareSamples } from "./past/share-samples.ts";

@@ -1,7 +1,8 @@
 /** @file Removes the output of old launches when an agent starts, and every hour. */
 
 import type { AgentHost } from "../agent/runs/agent-host.ts";
-import { DEFAULT_RETENTION, removeOldLaunches } from "../agent/runs/retention.ts";
+import { removeOldLaunches } from "../agent/runs/retention.ts";
+import { AGENTS_KEEP } from "../domain/fleet/keep.ts";
 
 const SWEEP_MS = 3_600_000;
 
@@ -12,7 +13,7 @@ export function removeOldOutput(
 ): void {
   const sweep = (): void => {
     try {
-      removeOldLaunches(host, DEFAULT_RETENTION, Date.now());
+      removeOldLaunches(host, AGENTS_KEEP, Date.now());
     } catch (error) {
       onNote(`old output of ${host.id}: ${error instanceof Error ? error.message : String(error)}`);
     }

@@ -17,13 +17,6 @@ export interface Retention {
   readonly keepCount: number;
 }
 
-export const DEFAULT_RETENTION: Retention = Object.freeze({
-  /** A week: long enough to look into a failure after a holiday. */
-  keepMs: 7 * 24 * 3_600_000,
-  /** Launches of seconds, as arrays have them, would fill a disk within a week. */
-  keepCount: 1_000,
-});
-
 interface EndedLaunch {
   readonly name: string;
   /** When it ended. */

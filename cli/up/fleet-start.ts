@@ -11,10 +11,11 @@ import {
   type Client,
 } from "@temporalio/client";
 import { reviveFleet, UnreadableFleetError } from "../../activities/revive-fleet.ts";
-import { directoryStore, fleetDetails } from "../../activities/store.ts";
+import { directoryStore, fleetDetails, isFleetDetails } from "../../activities/store.ts";
 import { ordered } from "../../client/orders.ts";
 import { rulesOfNewFleet } from "../../client/rules/new-fleet.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
+import { DEFAULT_KEEP } from "../../domain/fleet/keep.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { askedProof, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
@@ -35,17 +36,18 @@ export async function storeDetails(fleet: Fleet, stateDir: string): Promise<stri
   return await directoryStore(storeDirOf(stateDir)).put(fleetDetails(fleet));
 }
 
-/** Time for which tables of former descriptions are kept, for a fleet that is reset or returns to one. */
-const KEPT_MS = 30 * 86_400_000;
-
-/** Removes old tables without references after a new description is in force. */
+/** Removes old tables without references after a new description is in force; a fleet may be reset, or return to a young one. */
 export async function discardOldDetails(
   stateDir: string,
   inForce: string | undefined,
   nowMs: number,
 ): Promise<void> {
   const keep = inForce === undefined ? [] : [inForce];
-  await directoryStore(storeDirOf(stateDir)).discard({ keep, olderThanMs: KEPT_MS, nowMs });
+  // What lobbies keep there may be older, and in use.
+  await directoryStore(storeDirOf(stateDir)).discard({
+    ...{ isOfKind: isFleetDetails, keep, nowMs },
+    olderThanMs: DEFAULT_KEEP.store.forMs,
+  });
 }
 
 export interface FleetStart {

@@ -12,3 +12,6 @@ export const logsDirOf = (stateDir: string): string => join(stateDir, "logs");
 
 export const logFileOf = (stateDir: string, process: string): string =>
   join(logsDirOf(stateDir), `${process.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.log`);
+
+/** The console's archive of the fleet's runs, beside the history database. */
+export const archiveDirOf = (stateDir: string): string => join(stateDir, "history.db.runs");

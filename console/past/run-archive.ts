@@ -37,14 +37,14 @@ export interface RunArchiveOptions {
   readonly fromTemporal: RunPages;
 }
 
-/** Of all kept runs of a fleet: months of a busy one. */
-export const MOST_ARCHIVE_BYTES = 2 * 2 ** 30;
 /** One call reaches back no further. */
 const MOST_RUNS = 500;
 const ENDING = ".history.gz";
 /** A run's id comes from the server; a file is named by it alone. */
 const RUN_ID = String.raw`[\w-]{1,80}`;
 const WHOLE = new RegExp(String.raw`^${RUN_ID}\.history\.gz$`);
+/** Whether a file of an archive is a run, whole. */
+export const isArchivedRun = (name: string): boolean => WHOLE.test(name);
 /** What a console that died left half written. */
 const HALF = new RegExp(
   String.raw`^${RUN_ID}\.history\.gz\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`,

@@ -9,6 +9,7 @@ import { z } from "zod";
 import type { ValuePath } from "../values/file-problem.ts";
 import { accessSchema, type Access } from "./access-schema.ts";
 import { jobNoticesSchema, type JobNoticeRule } from "./job-notices.ts";
+import { keepSchema, type WrittenKeep } from "./keep-schema.ts";
 import { notifySchema, type NoticeTarget } from "./notify-schema.ts";
 import {
   clusterSchema,
@@ -45,6 +46,7 @@ export interface FleetDraft {
   readonly access: Access | undefined;
   readonly notify: readonly NoticeTarget[] | undefined;
   readonly jobNotices: readonly JobNoticeRule[] | undefined;
+  readonly keep: WrittenKeep | undefined;
   readonly tenants: readonly Entry<typeof tenantSchema>[];
 }
 
@@ -91,6 +93,7 @@ export function draftFleet(file: unknown, problems: SchemaProblem[]): FleetDraft
     access: accessSchema.optional().safeParse(valueAt(file, ["access"])).data,
     notify: notifySchema.optional().safeParse(valueAt(file, ["notify"])).data,
     jobNotices: jobNoticesSchema.optional().safeParse(valueAt(file, ["jobNotices"])).data,
+    keep: keepSchema.optional().safeParse(valueAt(file, ["keep"])).data,
     tenants: entriesAt(file, ["tenants"], tenantSchema),
   };
 }

@@ -23,6 +23,7 @@ import type {
   SiteRule,
   TenantRule,
 } from "./fleet.ts";
+import { keepRules } from "./keep-schema.ts";
 import { clusterId, hostId, tenantId } from "../values/ids.ts";
 import { readLocatedYaml } from "../file/located-yaml.ts";
 import { asFileProblem, schemaProblems, type SchemaProblem } from "../file/schema-problems.ts";
@@ -65,6 +66,7 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
       ...(draft.notify !== undefined && { notify: draft.notify }),
       ...(draft.jobNotices !== undefined && { jobNotices: draft.jobNotices }),
       ...(draft.tenants.some(({ item }) => item.idle !== undefined) && { idle: idleOf(draft) }),
+      ...keepOf(draft),
     },
   };
 }
@@ -230,6 +232,12 @@ function idleOf({ tenants }: FleetDraft): NonNullable<Fleet["idle"]> {
         : [[tenantId(name), { afterMs: idle.after, act: idle.then ?? "warn" }] as const],
     ),
   );
+}
+
+function keepOf({ keep, tenants }: FleetDraft): Pick<Fleet, "keep"> {
+  const entries = tenants.map(({ item }) => item);
+  const isStated = keep !== undefined || entries.some((entry) => entry.keep !== undefined);
+  return isStated ? { keep: keepRules(keep, entries) } : {};
 }
 
 function tenantOf({

@@ -9,6 +9,7 @@ import type { DraftCluster, DraftHost, Entry, FleetDraft } from "./fleet-draft.t
 import { accessProblems } from "./access-rules.ts";
 import { limitProblems } from "./fleet-limit-rules.ts";
 import { jobNoticeProblems } from "./job-notices.ts";
+import { keepProblems } from "./keep-schema.ts";
 import { notifyProblems } from "./notify-rules.ts";
 import { sameNames, unknownName, type RuleProblem } from "./fleet-names.ts";
 import type { linkSchema } from "./fleet-schema.ts";
@@ -28,6 +29,7 @@ export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
     ...accessProblems(draft.access),
     ...notifyProblems(draft.notify),
     ...jobNoticeProblems(draft.jobNotices),
+    ...keepProblems(draft.keep),
   ];
   return broken.map((problem) => ({ ...problem, part: "value" }));
 }

@@ -8,6 +8,7 @@
 import { z } from "zod";
 import { accessSchema } from "./access-schema.ts";
 import { jobNoticesSchema } from "./job-notices.ts";
+import { keepSchema, tenantKeepSchema } from "./keep-schema.ts";
 import { notifySchema } from "./notify-schema.ts";
 import { policySchema } from "./policy-schema.ts";
 import { gpuType, moment, plainName, readGpuType } from "../file/file-words.ts";
@@ -333,6 +334,7 @@ export const tenantSchema = z
       examples: [8],
     }).optional(),
     idle: idleSchema.optional(),
+    keep: tenantKeepSchema.optional(),
   })
   .meta({ description: "Whose quota and share." });
 
@@ -364,6 +366,7 @@ export const fleetSchema = z
     access: accessSchema.optional(),
     notify: notifySchema.optional(),
     jobNotices: jobNoticesSchema.optional(),
+    keep: keepSchema.optional(),
   })
   .meta({
     title: "Orbweaver fleet",

@@ -7,6 +7,7 @@
 
 import type { Access } from "./access-schema.ts";
 import type { JobNoticeRule } from "./job-notices.ts";
+import type { KeepRules } from "./keep.ts";
 import type { NoticeTarget } from "./notify-schema.ts";
 import type { BandwidthTable } from "../bandwidth/bandwidth-table.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
@@ -29,6 +30,8 @@ export interface Fleet {
   readonly jobNotices?: readonly JobNoticeRule[];
   /** What becomes of jobs that use none of their GPUs, by tenant. It stays there, too. */
   readonly idle?: ReadonlyMap<TenantId, IdleRule>;
+  /** What `orbweaver house --collect` removes on the machine of the file. Absent: by `DEFAULT_KEEP`. */
+  readonly keep?: KeepRules;
 }
 
 /** `suspend` notifies, too. */

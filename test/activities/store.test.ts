@@ -43,14 +43,18 @@ it("what is old and not kept is discarded, and nothing else in the folder", asyn
   const dir = folder();
   const store = directoryStore(dir);
   const [kept, old, young] = [await store.put("kept"), await store.put("old"), await store.put(1)];
+  const other = await store.put(["a page of a lobby"]);
+  const isOfKind = (value: unknown): boolean => !Array.isArray(value);
   const torn = `.${old}.00000000-0000-0000-0000-000000000000`;
   for (const name of [torn, "notes.txt"]) writeFileSync(path.join(dir, name), "");
   const nowMs = Date.now();
   const agedS = (nowMs - 31 * DAY_MS) / 1000;
-  for (const name of [`${kept}.json`, `${old}.json`, torn, "notes.txt"])
+  for (const name of [`${kept}.json`, `${old}.json`, `${other}.json`, torn, "notes.txt"])
     utimesSync(path.join(dir, name), agedS, agedS);
-  expect(await store.discard({ keep: [kept], olderThanMs: 30 * DAY_MS, nowMs })).toBe(2);
-  expect(readdirSync(dir).sort()).toEqual([`${kept}.json`, "notes.txt", `${young}.json`].sort());
+  expect(await store.discard({ isOfKind, keep: [kept], olderThanMs: 30 * DAY_MS, nowMs })).toBe(2);
+  expect(readdirSync(dir).sort()).toEqual(
+    [`${kept}.json`, "notes.txt", `${young}.json`, `${other}.json`].sort(),
+  );
   const nowhere = directoryStore(path.join(dir, "none"));
-  expect(await nowhere.discard({ keep: [], olderThanMs: 0, nowMs })).toBe(0);
+  expect(await nowhere.discard({ isOfKind, keep: [], olderThanMs: 0, nowMs })).toBe(0);
 });

@@ -291,3 +291,51 @@ describe("the history database", () => {
     });
   });
 });
+
+it("forgets what was over before a time, and neither open leases nor jobs whose history is still to be read", async () => {
+  const database = await open();
+  const lease = (job: string, freedMs: number | null): LeaseRecord => ({
+    ...{ job, run: "r", lease: `lease-${job}`, attempt: 1, tenant: "t", class: "training" },
+    ...{ gpus: 1, gpuType: "H100", clusters: "eu", grantedMs: 1, freedMs, lostGpuSeconds: 0 },
+  });
+  const ended = (job: string, endedMs: number) => ({
+    job,
+    record: {
+      ...{ job, run: "r", name: job, tenant: "t", class: "training", user: "u", gpus: 1 },
+      ...{ tasks: 1, submittedMs: 0, endedMs, outcome: "completed", why: "" },
+    },
+    runs: [],
+  });
+  const many = Array.from({ length: 2_500 }, (_, at) => `old-${String(at)}`);
+  database.write({
+    leases: [
+      ...many.map((job) => lease(job, 50)),
+      lease("runs", null),
+      lease("young", 200),
+      lease("due", 50),
+    ],
+    due: [{ job: "due", tries: 0, notBeforeMs: 0 }],
+  });
+  // A job that ended and runs again under its id.
+  database.writeJobs([
+    ...many.map((job) => ended(job, 60)),
+    ended("runs", 60),
+    ended("young", 200),
+  ]);
+  expect(database.countEnded(100)).toBe(5_000);
+  database.forgetEnded(100);
+  expect(database.countEnded(100)).toBe(0);
+  const jobsIn = (table: string): readonly unknown[] =>
+    database
+      .all<{ job: string }>(`SELECT job FROM ${table} ORDER BY job`, {})
+      .map(({ job }) => job);
+  expect(jobsIn("leases")).toEqual(["due", "runs", "young"]);
+  expect(jobsIn("jobs")).toEqual(["runs", "young"]);
+  // What is free was given back.
+  const [{ free } = { free: -1 }] = database.all<{ free: number }>(
+    "SELECT freelist_count AS free FROM pragma_freelist_count",
+    {},
+  );
+  expect(free).toBe(0);
+  database.close();
+});

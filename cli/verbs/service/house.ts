@@ -1,42 +1,83 @@
-/** @file `orbweaver house`: what a fleet keeps on this machine, how large it is, and who removes it. */
+/** @file `orbweaver house`: what a fleet keeps on this machine, how large it is, and who removes it; with --collect it removes what is due. */
 
 import type { Command } from "commander";
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
+import { DEFAULT_KEEP } from "../../../domain/fleet/keep.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
-import { fleetStateDir } from "../../../workers/state.ts";
+import { fleetWorkflowId } from "../../../protocol/messages.ts";
+import { fleetStateDir, readUpState } from "../../../workers/state.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { readFleet } from "../../command/fleet-files.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { houseOf, type House } from "../../support/house.ts";
+import type { Session } from "../../command/session.ts";
+import { collect, endFormer } from "../../house/collect.ts";
+import {
+  bytesOf,
+  collectedText,
+  isNothingDue,
+  planDocument,
+  planText,
+  sizeText,
+} from "../../house/collection-text.ts";
+import { houseOf, type House } from "../../house/holdings.ts";
+import { describe } from "../../house/job-ends.ts";
+import { planOf, type CollectionPlan, type HousePlace } from "../../house/plan.ts";
+import type { StoreReaders } from "../../house/store-marks.ts";
 import { counted, timeText } from "../../terminal/duration.ts";
+import { accountOf } from "../../terminal/error-line.ts";
+import { EXIT } from "../../terminal/exit-code.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { tableText } from "../../terminal/table.ts";
+import { oneAtATime } from "../../up/one-at-a-time.ts";
 
-interface HouseValues {
-  readonly fleet?: string;
+interface HouseValues extends ConnectionOptionValues {
   readonly json?: boolean;
+  readonly collect?: boolean;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+  readonly file?: string;
 }
 
 /** In the text; the document has all. */
 const MOST_SHOWN = 5;
 
 export function houseVerb(context: CommandContext): Command {
-  return context
+  const verb = context
     .verb("house")
-    .summary("show what a fleet keeps on this machine")
+    .summary("show what a fleet keeps on this machine, and remove what is due")
     .description(
-      "Shows what `orbweaver up` and the agents of this machine keep for a fleet: databases, archived runs, the store, the output of launches, checkpoints, logs; how large each is, who removes it by which rule, and what is due by that rule. It looks at files alone, asks no server, and removes nothing.",
+      "Shows what `orbweaver up` and the agents of this machine keep for a fleet: databases, archived runs, the store, the output of launches, checkpoints, logs; how large each is, who removes it by which rule, and what is due by that rule. So it looks at files alone, asks no server, and removes nothing.\n\nWith --collect it removes what is due by `keep:` of the fleet file, after showing it and asking: checkpoints of jobs that ended 30 days ago, values of the store to which nothing refers, logs of processes that have ended, archived runs beyond 2 GiB, and what is beyond the quotas of tenants, of the jobs that ended first. It never touches what is of a job that has not ended, of one that did not complete while Temporal keeps its history, or of the last day. Beside running workers, agents and consoles it is safe, and so is ending it at any time.",
     )
-    .option("--fleet <name>", "name of the fleet")
+    .option("--collect", "remove what is due")
+    .option("--dry-run", "with --collect: show it, ask nothing and remove nothing")
+    .option(
+      "--yes",
+      "with --collect: without a question; without a terminal nothing is removed else",
+    )
+    .option(
+      "--file <fleet.yaml>",
+      "whose keep: says what is due (default: the file that `up` was given last)",
+    )
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver house", "what lies where, and the largest checkpoints"],
         ["orbweaver house --json", "the same with the checkpoints of every job, for a script"],
+        [
+          "orbweaver house --collect --dry-run",
+          "what is due, and what is beyond a quota and stays",
+        ],
+        ["orbweaver house --collect", "the same, and remove it after a question"],
+        ["orbweaver house --collect --yes --json", "for cron or a timer, once a day"],
       ]),
     )
-    .action((values: HouseValues) => {
+    .action(async (values: HouseValues) => {
       const { io } = context;
       const fleet = fleetNamed(values, io.env);
       const stateDir = fleetStateDir(io.env, fleet);
@@ -45,10 +86,94 @@ export function houseVerb(context: CommandContext): Command {
           "NOT_FOUND",
           `there is no fleet ${fleet} in ${dirname(stateDir)}. Run this where \`orbweaver up\` or an agent was run, or name the fleet with --fleet.`,
         );
+      if (values.collect === true) return await collectHere(context, values, { fleet, stateDir });
+      if (values.dryRun === true || values.yes === true)
+        throw new OrbweaverError("BAD_INPUT", "--dry-run and --yes say how to --collect. Add it.");
       const house = houseOf(stateDir, io.nowMs());
       if (values.json === true) context.printJson({ fleet, stateDir, ...house });
       else context.print(houseText(stateDir, house, widthOf(io.stdout)));
     });
+  return addConnectionOptions(verb);
+}
+
+async function collectHere(
+  context: CommandContext,
+  values: HouseValues,
+  { fleet, stateDir }: Pick<HousePlace, "fleet" | "stateDir">,
+): Promise<void> {
+  const { io } = context;
+  const state = await readUpState(stateDir);
+  const file = values.file ?? state?.fleetFile;
+  const rules = (file === undefined ? undefined : readFleet(file, io.cwd).keep) ?? DEFAULT_KEEP;
+  const place: HousePlace = { fleet, stateDir, rules, state, nowMs: io.nowMs() };
+  let isAsked = false;
+  try {
+    await context.withSession(values, async (session) => {
+      const asked = await readersIn(session, place, io.interrupted);
+      isAsked = true;
+      await collectBy(context, values, { place, asked });
+    });
+  } catch (error) {
+    if (isAsked) throw error;
+    await collectBy(context, values, { place, asked: accountOf(error).message });
+  }
+}
+
+/** Why not, where this server is not the fleet's: on another one no job is known. */
+async function readersIn(
+  { temporal, connection }: Session,
+  { fleet, state }: HousePlace,
+  signal: AbortSignal,
+): Promise<StoreReaders | string> {
+  const own = state?.configuredAddress ?? state?.server?.address;
+  if (own !== undefined && own !== connection.address)
+    return `the fleet's server is at ${own}, and ${connection.address} was to be asked. Add --address ${own}.`;
+  if ((await describe(temporal, fleetWorkflowId(fleet))) === undefined)
+    return `the server at ${connection.address} knows no fleet ${fleet}.`;
+  const codecs = connection.workerPayloads.dataConverter.payloadCodecs ?? [];
+  return { client: temporal, codecs, signal };
+}
+
+async function collectBy(
+  context: CommandContext,
+  values: HouseValues,
+  { place, asked }: { readonly place: HousePlace; readonly asked: StoreReaders | string },
+): Promise<void> {
+  const { io } = context;
+  const { fleet, stateDir } = place;
+  const isDry = values.dryRun === true;
+  const locked = <T>(work: () => Promise<T>): Promise<T> => oneAtATime(context, stateDir, work);
+  const back = isDry ? 0 : await locked(() => Promise.resolve(endFormer(stateDir)));
+  if (back > 0) context.say(`${counted(back, "thing")} that a collection had begun with came back`);
+  const plan = await planOf(place, asked);
+  if (values.json !== true) context.print(`in ${stateDir}\n${planText(plan, widthOf(io.stdout))}`);
+  const mayCollect = !isDry && (await isAgreed(context, values, plan));
+  const collected = mayCollect ? await locked(() => collect(plan, place, asked)) : undefined;
+  if (values.json === true)
+    context.printJson({
+      ...{ fleet, stateDir, isDryRun: collected === undefined, ...planDocument(plan) },
+      ...(collected !== undefined && { collected }),
+    });
+  else if (collected !== undefined) context.print(collectedText(collected));
+  for (const each of collected?.failed ?? []) context.say(`not removed: ${each}`);
+  if ((collected?.failed.length ?? 0) > 0) context.exitWith(EXIT.failure);
+}
+
+/** Without anybody to ask nothing is removed: this cannot be taken back. */
+async function isAgreed(
+  { io, say }: CommandContext,
+  { yes }: HouseValues,
+  plan: CollectionPlan,
+): Promise<boolean> {
+  if (yes === true) return true;
+  // Only jobs that nobody knows are noted.
+  if (isNothingDue(plan)) return true;
+  const due = plan.kinds.flatMap((kind) => kind.due);
+  const question = `remove ${counted(due.length, "thing")}, ${sizeText(bytesOf(due))}? [y/N] `;
+  if (io.askLine !== undefined && /^y(es)?$/i.test((await io.askLine(question)).trim()))
+    return true;
+  say(io.askLine === undefined ? "nothing was removed. Add --yes." : "nothing was removed");
+  return false;
 }
 
 function houseText(stateDir: string, { holdings, checkpoints }: House, width: number): string {
@@ -80,6 +205,3 @@ function houseText(stateDir: string, { holdings, checkpoints }: House, width: nu
     ...(unread > 0 ? [`not counted: ${counted(unread, "file")} that you may not read`] : []),
   ].join("\n");
 }
-
-const sizeText = (bytes: number): string =>
-  bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;

@@ -12,8 +12,8 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { houseOf } from "../../cli/support/house.ts";
-import { run } from "./run.ts";
+import { houseOf } from "../../../cli/house/holdings.ts";
+import { run } from "../run.ts";
 
 const DAY_MS = 86_400_000;
 const NOW_MS = Date.UTC(2027, 0, 31);

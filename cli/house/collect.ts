@@ -1,0 +1,97 @@
+/**
+ * @file Removes what a plan names. Whatever is needed again since the plan was made stays; what a death leaves begun is ended by the next collection.
+ *
+ * Everything is asked again under its new name: a folder of a job must be as it was, and its job ended still; a file as old as it was.
+ */
+
+import { existsSync, lstatSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { openHistory } from "../../console/history/database.ts";
+import { HISTORY } from "../up/backup.ts";
+import { archiveDirOf, logsDirOf, storeDirOf } from "../up/places.ts";
+import type { DueThing } from "./due.ts";
+import { endedJobs } from "./job-ends.ts";
+import { foldersIn, leaseFolders, measure } from "./measure.ts";
+import type { CollectionPlan, HousePlace } from "./plan.ts";
+import { putBack, realDisk, removeAsked, removeIfEmpty, type Disk } from "./remove.ts";
+import type { StoreReaders } from "./store-marks.ts";
+import { writeUnknownJobs } from "./unknown-jobs.ts";
+
+export interface Collected {
+  readonly things: number;
+  readonly files: number;
+  readonly bytes: number;
+  /** Was due, and is needed again. */
+  readonly needed: number;
+  readonly rows: number;
+  /** A path, and why it could not be removed. */
+  readonly failed: readonly string[];
+}
+
+/** What collections that died have begun comes back or is removed; the number of things that came back. */
+export function endFormer(stateDir: string, disk: Disk = realDisk): number {
+  const jobs = join(stateDir, "jobs");
+  return [
+    ...foldersIn(jobs).map((folder) => join(jobs, folder)),
+    ...leaseFolders(stateDir),
+    storeDirOf(stateDir),
+    archiveDirOf(stateDir),
+    logsDirOf(stateDir),
+  ].reduce((sum, folder) => sum + putBack(folder, disk), 0);
+}
+
+export async function collect(
+  plan: CollectionPlan,
+  { stateDir, rules, nowMs }: HousePlace,
+  asked: StoreReaders | string,
+  disk: Disk = realDisk,
+): Promise<Collected> {
+  if (typeof asked !== "string") writeUnknownJobs(stateDir, plan.unknownJobs);
+  const jobs = typeof asked === "string" ? undefined : endedJobs(asked.client, new Map());
+  const isOver = async ({ job }: DueThing): Promise<boolean> =>
+    job === undefined || (jobs !== undefined && (await jobs.endOf(job)).kind !== "held");
+  const total = { things: 0, files: 0, bytes: 0, needed: 0 };
+  const failed: string[] = [];
+  const all = plan.kinds.flatMap(({ what, due }) => due.map((thing) => ({ what, thing })));
+  for (const { what, thing } of all) {
+    const { path, files, bytes } = thing;
+    try {
+      const removed = await removeAsked(
+        path,
+        async (aside) => isUnchanged(aside, thing) && (await isOver(thing)),
+        disk,
+      );
+      if (removed === "needed") total.needed += 1;
+      if (removed !== "removed") continue;
+      total.things += 1;
+      total.files += files;
+      total.bytes += bytes;
+      // The other folders are there for good.
+      if (what === "checkpoints") removeIfEmpty(dirname(path), disk);
+    } catch (error) {
+      failed.push(`${path}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  const rows =
+    plan.oldRows > 0 ? await forgetRows(stateDir, nowMs - (rules.history.forMs ?? nowMs)) : 0;
+  return { ...total, rows, failed };
+}
+
+function isUnchanged(aside: string, { job, bytes, changedAtMs, endedMs }: DueThing): boolean {
+  if (job === undefined) return lstatSync(aside).mtimeMs === endedMs;
+  const found = measure(aside);
+  return found.bytes === bytes && found.changedAtMs === changedAtMs;
+}
+
+async function forgetRows(stateDir: string, beforeMs: number): Promise<number> {
+  const file = join(stateDir, HISTORY);
+  if (!existsSync(file)) return 0;
+  const database = await openHistory(file, { isNew: true });
+  try {
+    const rows = database.countEnded(beforeMs);
+    database.forgetEnded(beforeMs);
+    return rows;
+  } finally {
+    database.close();
+  }
+}

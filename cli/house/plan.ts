@@ -1,0 +1,227 @@
+/**
+ * @file What a collection would remove from a fleet's state folder, by the rules of `keep:`. Changes nothing.
+ *
+ * What is a job's, and what the store may spare, only Temporal can say: where it does not answer, those stay, and the plan says why.
+ */
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { openHistory, type HistoryDatabase } from "../../console/history/database.ts";
+import type { KeepRule, KeepRules } from "../../domain/fleet/keep.ts";
+import { tenantId } from "../../domain/values/ids.ts";
+import type { UpState } from "../../workers/state.ts";
+import { HISTORY } from "../up/backup.ts";
+import { databaseFileOf, storeDirOf } from "../up/places.ts";
+import { dueOf, type Due, type Kept } from "./due.ts";
+import {
+  archivedRuns,
+  checkpointFolders,
+  launchFolders,
+  processLogs,
+  spareValues,
+  type JobFolder,
+} from "./found.ts";
+import { endedJobs, type EndedJobs, type JobEnd, type RecordedEnds } from "./job-ends.ts";
+import { marked, rootsOf, type StoreReaders } from "./store-marks.ts";
+import { readUnknownJobs, type UnknownJobs } from "./unknown-jobs.ts";
+
+export interface HousePlace {
+  readonly fleet: string;
+  readonly stateDir: string;
+  readonly rules: KeepRules;
+  readonly state: UpState | undefined;
+  readonly nowMs: number;
+}
+
+export type KindName = "checkpoints" | "output" | "archives" | "logs" | "store";
+
+export interface PlannedKind extends Due {
+  readonly what: KindName;
+  /** Of all that was looked at, due or not. */
+  readonly bytes: number;
+  /** Of what no rule takes now, because it is held back. */
+  readonly heldBytes: number;
+}
+
+export interface FreeSpace {
+  readonly what: string;
+  readonly bytes: number;
+  /** Of its pages that hold nothing; it fills those before it grows. */
+  readonly freeBytes: number;
+}
+
+export interface CollectionPlan {
+  readonly kinds: readonly PlannedKind[];
+  /** Of the history database. */
+  readonly oldRows: number;
+  readonly databases: readonly FreeSpace[];
+  /** Since when; jobs of the folders here that nobody knows. */
+  readonly unknownJobs: UnknownJobs;
+  /** What was not looked at, and why. */
+  readonly skipped: readonly string[];
+}
+
+/** `asked`: who can be asked; or why nobody can. */
+export async function planOf(
+  place: HousePlace,
+  asked: StoreReaders | string,
+): Promise<CollectionPlan> {
+  const { stateDir, rules, nowMs } = place;
+  const plan = (what: KindName, things: readonly Kept[]): PlannedKind => ({
+    what,
+    bytes: bytesOf(things),
+    heldBytes: bytesOf(things.filter(({ held }) => held !== undefined)),
+    ...dueOf(things, rules[what], nowMs),
+  });
+  const kinds = [
+    plan("archives", archivedRuns(stateDir)),
+    plan("logs", processLogs(stateDir, place.state)),
+  ];
+  const files = await readHistory(place);
+  const rest = { oldRows: files.oldRows, databases: await databasesOf(place) };
+  if (typeof asked === "string")
+    return {
+      ...{ kinds, ...rest, unknownJobs: new Map() },
+      skipped: [`checkpoints, output of launches and the store stay: ${asked}`],
+    };
+  const jobs = await jobThings(place, endedJobs(asked.client, files.ends), files.ends);
+  kinds.push(plan("checkpoints", jobs.checkpoints), plan("output", jobs.output));
+  const skipped: string[] = [];
+  try {
+    const marks = marked(storeDirOf(stateDir), await rootsOf(asked, place.fleet));
+    kinds.push(plan("store", spareValues(stateDir, marks)));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    skipped.push(`the store stays: the histories that refer to it cannot be read: ${why}`);
+  }
+  return { kinds, ...rest, unknownJobs: jobs.unknown, skipped };
+}
+
+const bytesOf = (things: readonly Kept[]): number =>
+  things.reduce((sum, { bytes }) => sum + bytes, 0);
+
+async function readHistory({
+  stateDir,
+  rules,
+  nowMs,
+}: HousePlace): Promise<{ readonly ends: RecordedEnds; readonly oldRows: number }> {
+  const file = join(stateDir, HISTORY);
+  if (!existsSync(file)) return { ends: new Map(), oldRows: 0 };
+  const database = await openHistory(file, { isNew: false });
+  try {
+    const { forMs } = rules.history;
+    return {
+      ends: recordedEnds(database),
+      oldRows: forMs === undefined ? 0 : database.countEnded(nowMs - forMs),
+    };
+  } finally {
+    database.close();
+  }
+}
+
+/** Of jobs whose leases are all given back, by their last run. */
+const recordedEnds = (database: HistoryDatabase): RecordedEnds =>
+  new Map(
+    database
+      .all<{ readonly job: string; readonly tenant: string; readonly endedMs: number }>(
+        "SELECT job, tenant, max(endedMs) AS endedMs FROM jobs WHERE NOT EXISTS (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.freedMs IS NULL) GROUP BY job",
+        {},
+      )
+      .map(({ job, tenant, endedMs }) => [job, { endedMs, tenant: tenantId(tenant) }] as const),
+  );
+
+async function databasesOf({ stateDir, state }: HousePlace): Promise<readonly FreeSpace[]> {
+  const found: FreeSpace[] = [];
+  for (const [what, file] of [
+    ["history database", join(stateDir, HISTORY)],
+    ["server's database", state?.server?.databaseFile ?? databaseFileOf(stateDir)],
+  ] as const) {
+    const space = existsSync(file) ? await freeSpaceOf(file) : undefined;
+    if (space !== undefined) found.push({ what, ...space });
+  }
+  return found;
+}
+
+/** Undefined where it is no database that can be read now. */
+async function freeSpaceOf(file: string): Promise<Omit<FreeSpace, "what"> | undefined> {
+  const { default: Database } = await import("libsql");
+  try {
+    const database = new Database(file, { readonly: true });
+    try {
+      const { pages, free, size } = database
+        .prepare(
+          "SELECT page_count AS pages, freelist_count AS free, page_size AS size FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+        )
+        .get() as { readonly pages: number; readonly free: number; readonly size: number };
+      return { bytes: pages * size, freeBytes: free * size };
+    } finally {
+      database.close();
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+interface JobThings {
+  readonly checkpoints: readonly Kept[];
+  readonly output: readonly Kept[];
+  readonly unknown: UnknownJobs;
+}
+
+/** Jobs that are asked for at once. */
+const ASKED_AT_ONCE = 16;
+
+async function jobThings(
+  { stateDir, rules, nowMs }: HousePlace,
+  jobs: EndedJobs,
+  recorded: RecordedEnds,
+): Promise<JobThings> {
+  const launches = isLimited(rules.output) ? launchFolders(stateDir) : [];
+  const tenants = new Map(
+    launches.flatMap(({ job, tenant }) =>
+      job === undefined || tenant === undefined ? [] : [[job, tenant] as const],
+    ),
+  );
+  const known = new Set([...recorded.keys(), ...tenants.keys()]);
+  const checkpoints = checkpointFolders(stateDir, known, (job) => tenants.get(job));
+  const names = [...new Set([...checkpoints, ...launches].flatMap(({ job }) => job ?? []))];
+  const ends = new Map<string, JobEnd>();
+  for (let at = 0; at < names.length; at += ASKED_AT_ONCE)
+    await Promise.all(
+      names.slice(at, at + ASKED_AT_ONCE).map(async (job) => {
+        ends.set(job, await jobs.endOf(job));
+      }),
+    );
+  const noted = readUnknownJobs(stateDir);
+  const unknown = new Map(
+    names
+      .filter((job) => ends.get(job)?.kind === "unknown")
+      .map((job) => [job, noted.get(job) ?? nowMs] as const),
+  );
+  const kept = (folder: JobFolder): Kept => keptFolder(folder, ends, unknown);
+  return { checkpoints: checkpoints.map(kept), output: launches.map(kept), unknown };
+}
+
+const isLimited = ({ mostBytes, tenantBytes, tenants }: KeepRule): boolean =>
+  mostBytes !== undefined || tenantBytes !== undefined || (tenants?.size ?? 0) > 0;
+
+/** What was written after its job had ended, perhaps by another job, is as young as that. */
+function keptFolder(
+  { path, job, size, held, ...folder }: JobFolder,
+  ends: ReadonlyMap<string, JobEnd>,
+  unknown: UnknownJobs,
+): Kept {
+  const end = job === undefined ? undefined : ends.get(job);
+  const tenant = (end !== undefined && "tenant" in end ? end.tenant : undefined) ?? folder.tenant;
+  const base = {
+    ...{ path, bytes: size.bytes, files: size.files, changedAtMs: size.changedAtMs },
+    ...(job !== undefined && { job }),
+    ...(tenant !== undefined && { tenant }),
+  };
+  if (held !== undefined) return { ...base, held };
+  if (job === undefined || end === undefined)
+    return { ...base, held: "nothing says which job it is of" };
+  if (end.kind === "held") return { ...base, held: end.why };
+  const atMs = end.kind === "ended" ? end.atMs : (unknown.get(job) ?? Infinity);
+  return { ...base, endedMs: Math.max(atMs, size.changedAtMs) };
+}

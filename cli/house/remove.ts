@@ -1,0 +1,97 @@
+/**
+ * @file Removes a file or a folder so that a death at any step leaves it whole or gone, and never takes what is needed again meanwhile.
+ *
+ * It is renamed aside in its own folder, so on its own file system; then it is asked again whether it may go; then it is renamed once more, and only
+ * what has that second name is taken apart. `putBack` ends what a dead collection has begun: what was not asked about comes back, what was is removed.
+ */
+
+import { randomUUID } from "node:crypto";
+import { lstatSync, readdirSync, renameSync, rmdirSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { hasErrorCode } from "../../lib/error-code.ts";
+import { namesIn } from "./measure.ts";
+
+/** What is done to the disk, one call a step; tests stop between any two. */
+export interface Disk {
+  readonly rename: (from: string, to: string) => void;
+  /** A file, or a folder with all that is in it; no link is followed. */
+  readonly remove: (path: string) => void;
+  readonly removeEmpty: (folder: string) => void;
+}
+
+export const realDisk: Disk = {
+  rename: renameSync,
+  remove: (path) => rmSync(path, { recursive: true, force: true }),
+  removeEmpty: rmdirSync,
+};
+
+const UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+const ASIDE = new RegExp(String.raw`^\.(aside|gone)\.(.+)\.${UUID}$`, "s");
+
+export type Removed = "removed" | "needed" | "missing";
+
+/** `isStillDue` looks at it under its new path. */
+export async function removeAsked(
+  path: string,
+  isStillDue: (aside: string) => boolean | Promise<boolean>,
+  disk: Disk = realDisk,
+): Promise<Removed> {
+  const folder = dirname(path);
+  const named = (stage: "aside" | "gone"): string =>
+    join(folder, `.${stage}.${basename(path)}.${randomUUID()}`);
+  const aside = named("aside");
+  try {
+    disk.rename(path, aside);
+  } catch (error) {
+    if (hasErrorCode(error, "ENOENT")) return "missing";
+    throw error;
+  }
+  let mayGo = false;
+  try {
+    mayGo = await isStillDue(aside);
+  } finally {
+    if (!mayGo) comeBack(aside, path, disk);
+  }
+  if (!mayGo) return "needed";
+  const gone = named("gone");
+  disk.rename(aside, gone);
+  disk.remove(gone);
+  return "removed";
+}
+
+/** In a folder of things that may be collected. The number of things that came back. */
+export function putBack(folder: string, disk: Disk = realDisk): number {
+  let count = 0;
+  for (const name of namesIn(folder)) {
+    const [, stage, former] = ASIDE.exec(name) ?? [];
+    if (former === undefined) continue;
+    const path = join(folder, name);
+    if (stage === "gone") disk.remove(path);
+    else {
+      comeBack(path, join(folder, former), disk);
+      count += 1;
+    }
+  }
+  return count;
+}
+
+/** Where something has its name by now, what is not in that comes back into it; a file is there again by the same hash. */
+function comeBack(aside: string, path: string, disk: Disk): void {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return disk.rename(aside, path);
+  if (!lstatSync(aside).isDirectory()) return disk.remove(aside);
+  const there = new Set(readdirSync(path));
+  for (const name of readdirSync(aside)) {
+    if (there.has(name)) comeBack(join(aside, name), join(path, name), disk);
+    else disk.rename(join(aside, name), join(path, name));
+  }
+  disk.removeEmpty(aside);
+}
+
+/** A folder of nothing but what was removed. */
+export function removeIfEmpty(folder: string, disk: Disk = realDisk): void {
+  try {
+    disk.removeEmpty(folder);
+  } catch (error) {
+    if (!["ENOTEMPTY", "ENOENT", "EEXIST"].some((code) => hasErrorCode(error, code))) throw error;
+  }
+}

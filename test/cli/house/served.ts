@@ -1,0 +1,84 @@
+/** @file A stand-in for Temporal of a fleet: which workflows it knows, how they ended, and the histories that refer to the store. */
+
+import { WorkflowNotFoundError } from "@temporalio/client";
+import { defaultPayloadConverter } from "@temporalio/common";
+import { LOBBY_WORKFLOW, fleetWorkflowId } from "../../../protocol/messages.ts";
+
+/** `open`, or how and when it ended. */
+export type Served = "open" | { readonly status: string; readonly closedMs: number };
+
+export interface ServedFleet {
+  readonly fleet: string;
+  readonly jobs: Map<string, Served>;
+  /** Runs of the fleet's workflow, the oldest first: what its first event and later ones hold. */
+  readonly runs: readonly (readonly unknown[])[];
+  /** Of each lobby's present run. */
+  readonly lobbies: readonly (readonly unknown[])[];
+  /** Called before each answer on a job. */
+  readonly onAsked?: (job: string) => void;
+}
+
+export function temporalOf({ fleet, jobs, runs, lobbies, onAsked }: ServedFleet): object {
+  const fleetId = fleetWorkflowId(fleet);
+  const histories = new Map<string, readonly object[]>();
+  const eventsOf = (values: readonly unknown[], before: string): readonly object[] =>
+    values.map((value, at) => {
+      const payloads = { payloads: [defaultPayloadConverter.toPayload(value)] };
+      return at === 0
+        ? {
+            workflowExecutionStartedEventAttributes: {
+              input: payloads,
+              continuedExecutionRunId: before,
+            },
+          }
+        : { activityTaskCompletedEventAttributes: { result: payloads } };
+    });
+  runs.forEach((values, at) =>
+    histories.set(
+      `run-${String(at)}`,
+      eventsOf(values, at === 0 ? "run-dropped" : `run-${String(at - 1)}`),
+    ),
+  );
+  lobbies.forEach((values, at) => histories.set(`lobby-run-${String(at)}`, eventsOf(values, "")));
+  const typedSearchAttributes = { get: () => undefined };
+  const describe = (workflowId: string): object => {
+    if (workflowId === fleetId) return { runId: `run-${String(runs.length - 1)}` };
+    const lobby = /^lobby-(\d+)$/.exec(workflowId)?.[1];
+    if (lobby !== undefined) return { runId: `lobby-run-${lobby}` };
+    onAsked?.(workflowId);
+    const job = jobs.get(workflowId);
+    if (job === undefined) throw new WorkflowNotFoundError("not found", workflowId, undefined);
+    return job === "open"
+      ? { status: { name: "RUNNING" }, typedSearchAttributes }
+      : {
+          status: { name: job.status },
+          closeTime: new Date(job.closedMs),
+          typedSearchAttributes,
+        };
+  };
+  return {
+    options: { namespace: "default" },
+    withDeadline: (_atMs: number, work: () => unknown) => work(),
+    withAbortSignal: (_signal: AbortSignal, work: () => unknown) => work(),
+    workflowService: {
+      getWorkflowExecutionHistory: ({ execution }: { execution: { runId: string } }) => {
+        const events = histories.get(execution.runId);
+        if (events === undefined)
+          return Promise.reject(Object.assign(new Error("not found"), { code: 5 }));
+        return Promise.resolve({ history: { events }, nextPageToken: new Uint8Array() });
+      },
+    },
+    workflow: {
+      getHandle: (workflowId: string) => ({
+        describe: async () => Promise.resolve(describe(workflowId)),
+      }),
+      async *list({ query }: { readonly query: string }) {
+        await Promise.resolve();
+        if (!query.includes(LOBBY_WORKFLOW)) return;
+        for (const [at] of lobbies.entries())
+          yield { workflowId: `lobby-${String(at)}`, memo: { fleet } };
+        yield { workflowId: "lobby-of-another", memo: { fleet: "another" } };
+      },
+    },
+  };
+}
