@@ -2,38 +2,30 @@
  * @file Stores large values by hash, so that payloads stay small: by default, a folder of JSON files named by their SHA-256.
  *
  * Files are written by rename, so a reader sees a whole file or none; equal content is one file. A read verifies the content
- * against its name. An unknown hash reads as undefined, and its users do without. Tables of former descriptions are discarded by age, other
- * values by `orbweaver house --collect` where nothing refers to them.
+ * against its name. An unknown hash reads as undefined, and its users do without. Values to which nothing refers are for
+ * `orbweaver house --collect`.
  */
 
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { PRIVATE_DIR, PRIVATE_FILE } from "../access/private-files.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Fleet, HostDetails } from "../domain/fleet/fleet.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import { hasErrorCode } from "../lib/error-code.ts";
-import { parsedJson } from "../lib/parsed-json.ts";
 
 /**
- * The port of a store. An object store fits as well: `put` writes under the hash, `get` reads and verifies, `discard` is its
- * expiry rule. The fleet's worker must be able to read it.
+ * The port of a store. An object store fits as well: `put` writes under the hash, `get` reads and verifies. The
+ * fleet's worker must be able to read it.
  */
 export interface Store {
-  /** Returns the hash of the value's JSON; repeated with equal content it renews the age. */
+  /** Returns the hash of the value's JSON; repeated with equal content it renews the file's time. */
   put(value: unknown): Promise<string>;
   /** Undefined when absent; throws when the content does not match its hash. */
   get<Value>(hash: string): Promise<Value | undefined>;
   /** Removes the value; does nothing when it is absent. */
   remove(hash: string): Promise<void>;
-  /** Removes values of this kind older than `olderThanMs` that are not in `keep`; returns their number. */
-  discard(options: {
-    readonly isOfKind: (value: unknown) => boolean;
-    readonly keep: readonly string[];
-    readonly olderThanMs: number;
-    readonly nowMs: number;
-  }): Promise<number>;
 }
 
 /** A fleet's measured tables as they are stored. */
@@ -42,16 +34,10 @@ export interface FleetDetails {
   readonly interHost: readonly (readonly [string, unknown])[];
 }
 
-export const isFleetDetails = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && "hosts" in value && "interHost" in value;
-
 export const fleetDetails = ({ details, interHost }: Fleet): FleetDetails => ({
   hosts: [...details],
   interHost: [...interHost],
 });
-
-/** `<hash>.json`, or `.<hash>.<uuid>` while it is written. */
-const STORED = /^(?:([0-9a-f]{64})\.json|\.[0-9a-f]{64}\.[0-9a-f-]{36})$/;
 
 export function directoryStore(dir: string): Store {
   const fileOf = (hash: string): string => path.join(dir, `${hash}.json`);
@@ -82,32 +68,16 @@ export function directoryStore(dir: string): Store {
     async remove(hash) {
       if (/^[0-9a-f]{64}$/.test(hash)) await rm(fileOf(hash), { force: true });
     },
-    async discard({ isOfKind, keep, olderThanMs, nowMs }) {
-      const names = (await readdir(dir).catch(unlessMissing)) ?? [];
-      let count = 0;
-      for (const name of names) {
-        const match = STORED.exec(name);
-        if (match === null || keep.includes(match[1] ?? "")) continue;
-        const file = path.join(dir, name);
-        const found = await stat(file).catch(unlessMissing);
-        if (found === undefined || nowMs - found.mtimeMs <= olderThanMs) continue;
-        const isWhole = match[1] !== undefined;
-        if (
-          isWhole &&
-          !isOfKind(parsedJson((await readFile(file, "utf8").catch(unlessMissing)) ?? ""))
-        )
-          continue;
-        await rm(file, { force: true });
-        count += 1;
-      }
-      return count;
-    },
   };
 }
 
-/** The hash of a file of the store; undefined of any other, and of one that is being written. */
-export const hashIn = (name: string): string | undefined =>
-  /^([0-9a-f]{64})\.json$/.exec(name)?.[1];
+/** `<hash>.json`, or `.<hash>.<uuid>` while it is written. */
+const STORED = /^(?:([0-9a-f]{64})\.json|\.[0-9a-f]{64}\.[0-9a-f-]{36})$/;
+
+export const isStored = (name: string): boolean => STORED.test(name);
+
+/** The hash of a value's file; undefined of any other, and of one that is being written. */
+export const hashIn = (name: string): string | undefined => STORED.exec(name)?.[1];
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 

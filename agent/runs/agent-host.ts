@@ -98,6 +98,8 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     open: new Map(),
   };
   for (const name of disk.list(layout.leases)) {
+    // No lease has such a name: it is being removed, perhaps half gone.
+    if (name.startsWith(".")) continue;
     const leaseDir = join(layout.leases, name);
     for (const dir of [leaseDir, ...batchDirsOf(disk, leaseDir)]) {
       const files = launchFiles(dir);

@@ -28,6 +28,11 @@ export interface Collected {
   readonly failed: readonly string[];
 }
 
+export interface CollectOptions {
+  readonly asked: StoreReaders | string;
+  readonly disk?: Disk;
+}
+
 /** What collections that died have begun comes back or is removed; the number of things that came back. */
 export function endFormer(stateDir: string, disk: Disk = realDisk): number {
   const jobs = join(stateDir, "jobs");
@@ -43,8 +48,7 @@ export function endFormer(stateDir: string, disk: Disk = realDisk): number {
 export async function collect(
   plan: CollectionPlan,
   { stateDir, rules, nowMs }: HousePlace,
-  asked: StoreReaders | string,
-  disk: Disk = realDisk,
+  { asked, disk = realDisk }: CollectOptions,
 ): Promise<Collected> {
   if (typeof asked !== "string") writeUnknownJobs(stateDir, plan.unknownJobs);
   const jobs = typeof asked === "string" ? undefined : endedJobs(asked.client, new Map());

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { BATCHES } from "../../agent/folder/launch-files.ts";
 import { isAlive } from "../../agent/system/process-identity.ts";
 import { folderName } from "../../agent/system/state-layout.ts";
-import { hashIn } from "../../activities/store.ts";
+import { hashIn, isStored } from "../../activities/store.ts";
 import { isArchivedRun } from "../../console/past/run-archive.ts";
 import { tenantId, type TenantId } from "../../domain/values/ids.ts";
 import { parsedJson } from "../../lib/parsed-json.ts";
@@ -108,11 +108,9 @@ export function processLogs(stateDir: string, state: UpState | undefined): reado
   );
 }
 
+/** Also what was half written by a process that died. */
 export const spareValues = (stateDir: string, marks: ReadonlySet<string>): readonly Kept[] =>
-  filesOf(storeDirOf(stateDir), (name) => {
-    const sum = hashIn(name);
-    return sum !== undefined && !marks.has(sum);
-  });
+  filesOf(storeDirOf(stateDir), (name) => isStored(name) && !marks.has(hashIn(name) ?? ""));
 
 const filesOf = (
   folder: string,

@@ -54,13 +54,7 @@ import {
   type OnDemandPlace,
 } from "./control-plane.ts";
 import { openNotes, type FleetNotes } from "./fleet-notes.ts";
-import {
-  configureFleet,
-  discardOldDetails,
-  endRun,
-  startFleet,
-  storeDetails,
-} from "./fleet-start.ts";
+import { configureFleet, endRun, startFleet, storeDetails } from "./fleet-start.ts";
 import { agentSettings, controlSettings, createStarter, isControl } from "./processes.ts";
 import { ownFleetFile } from "./own-fleet-file.ts";
 import { UNFINISHED } from "./restore.ts";
@@ -308,7 +302,6 @@ async function startProcesses(
   if (!isNewFleet) await Promise.all(processes);
   if (!isNewFleet && file !== undefined) {
     await configureFleet(client, start);
-    await discardOldDetails(stateDir, detailsHash, io.nowMs());
     context.say(`fleet ${fleet}: changed to the description in ${file}`);
   }
   if (isNewFleet || file !== undefined) await tellModels(client, fleet, description.interHost);

@@ -11,11 +11,10 @@ import {
   type Client,
 } from "@temporalio/client";
 import { reviveFleet, UnreadableFleetError } from "../../activities/revive-fleet.ts";
-import { directoryStore, fleetDetails, isFleetDetails } from "../../activities/store.ts";
+import { directoryStore, fleetDetails } from "../../activities/store.ts";
 import { ordered } from "../../client/orders.ts";
 import { rulesOfNewFleet } from "../../client/rules/new-fleet.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
-import { DEFAULT_KEEP } from "../../domain/fleet/keep.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { askedProof, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
@@ -34,20 +33,6 @@ import { storeDirOf } from "./places.ts";
 export async function storeDetails(fleet: Fleet, stateDir: string): Promise<string | undefined> {
   if (fleet.details.size === 0 && fleet.interHost.size === 0) return undefined;
   return await directoryStore(storeDirOf(stateDir)).put(fleetDetails(fleet));
-}
-
-/** Removes old tables without references after a new description is in force; a fleet may be reset, or return to a young one. */
-export async function discardOldDetails(
-  stateDir: string,
-  inForce: string | undefined,
-  nowMs: number,
-): Promise<void> {
-  const keep = inForce === undefined ? [] : [inForce];
-  // What lobbies keep there may be older, and in use.
-  await directoryStore(storeDirOf(stateDir)).discard({
-    ...{ isOfKind: isFleetDetails, keep, nowMs },
-    olderThanMs: DEFAULT_KEEP.store.forMs,
-  });
 }
 
 export interface FleetStart {

@@ -141,7 +141,7 @@ export function keepRules(
       }),
     );
   const ruleFor = (kind: keyof KeepRules): KeepRule => ({
-    ...(DEFAULT_KEEP as KeepRules)[kind],
+    ...DEFAULT_KEEP[kind],
     ...ruleOf(written?.[kind] ?? {}),
   });
   return {

@@ -50,11 +50,11 @@ export interface KeepRules {
   readonly store: KeepRule;
 }
 
-export const DEFAULT_KEEP = Object.freeze({
+export const DEFAULT_KEEP: KeepRules = Object.freeze({
   checkpoints: { forMs: MONTH_MS },
   output: {},
   archives: { mostBytes: MOST_ARCHIVE_BYTES },
   logs: { forMs: MONTH_MS },
   history: {},
   store: { forMs: MONTH_MS },
-} satisfies KeepRules);
+});

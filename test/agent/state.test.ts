@@ -206,3 +206,18 @@ describe("old launches", () => {
     expect(readdirSync(host.layout.leases)).toEqual(["lease-7"]);
   });
 });
+
+it("a launch that is being removed, and of which only the order is left, is none of a restarted agent's", () => {
+  const { stateDir, host } = testAgent();
+  const left = (name: string): void => {
+    mkdirSync(join(host.layout.leases, name));
+    writeFileSync(
+      join(host.layout.leases, name, "order.json"),
+      JSON.stringify({ order: orderOf("true") }),
+    );
+  };
+  left(".gone.lease-5.00000000-0000-4000-8000-000000000000");
+  expect(testAgent({ stateDir }).host.open.size).toBe(0);
+  left("lease-5");
+  expect(testAgent({ stateDir }).host.open.size).toBe(1);
+});

@@ -12,7 +12,7 @@ import { fleetChanges, fleetChangesText } from "../../text/fleet-changes.ts";
 import { readFleet } from "../../command/fleet-files.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { tellModels } from "../../measuring/tell-model.ts";
-import { configureFleet, discardOldDetails, storeDetails } from "../../up/fleet-start.ts";
+import { configureFleet, storeDetails } from "../../up/fleet-start.ts";
 
 interface ApplyValues extends ConnectionOptionValues {
   readonly dryRun?: boolean;
@@ -51,7 +51,6 @@ export function fleetApplyVerb(context: CommandContext): Command {
         const detailsHash = await storeDetails(description, stateDir);
         await configureFleet(temporal, { name: fleet, fleet: description, detailsHash });
         await tellModels(temporal, fleet, description.interHost);
-        await discardOldDetails(stateDir, detailsHash, context.io.nowMs());
         const clusters = description.shape.clusters.length;
         const hosts = description.shape.clusters.flatMap((cluster) => cluster.hosts).length;
         if (values.json === true) context.printJson({ fleet, file, clusters, hosts });

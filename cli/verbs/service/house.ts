@@ -148,7 +148,7 @@ async function collectBy(
   const plan = await planOf(place, asked);
   if (values.json !== true) context.print(`in ${stateDir}\n${planText(plan, widthOf(io.stdout))}`);
   const mayCollect = !isDry && (await isAgreed(context, values, plan));
-  const collected = mayCollect ? await locked(() => collect(plan, place, asked)) : undefined;
+  const collected = mayCollect ? await locked(() => collect(plan, place, { asked })) : undefined;
   if (values.json === true)
     context.printJson({
       ...{ fleet, stateDir, isDryRun: collected === undefined, ...planDocument(plan) },

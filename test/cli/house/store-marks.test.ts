@@ -60,6 +60,9 @@ function put(names: readonly string[], salt: number): string {
 describe("the store", () => {
   it("keeps what the ledger, former ledgers and later events name", async () => {
     const [now, former, event, spare, young] = [1, 2, 3, 4, 5].map((salt) => put([], salt));
+    const torn = path.join(storeDir(), `.${spare ?? ""}.00000000-0000-0000-0000-000000000000`);
+    writeFileSync(torn, "");
+    aged(torn, 31);
     for (const sum of [now, former, event, spare]) aged(fileOf(sum ?? ""), 31);
     aged(fileOf(young ?? ""), 29);
     const asked = readers({
@@ -67,8 +70,8 @@ describe("the store", () => {
     });
     const plan = await planOf(place(), asked);
     expect(plan.skipped).toEqual([]);
-    expect(dueIn(plan)).toEqual([spare]);
-    expect(await collect(plan, place(), asked)).toMatchObject({ things: 1, failed: [] });
+    expect(dueIn(plan)).toEqual([path.basename(torn), spare]);
+    expect(await collect(plan, place(), { asked })).toMatchObject({ things: 2, failed: [] });
     expect(readdirSync(storeDir()).sort()).toEqual(
       [now, former, event, young].map((sum) => `${sum ?? ""}.json`).sort(),
     );
@@ -87,7 +90,7 @@ describe("the store", () => {
     const plan = await planOf(place(), asked);
     expect(dueIn(plan)).toHaveLength(2);
     expect(dueIn(plan)).toContain(left.directory);
-    await collect(plan, place(), asked);
+    await collect(plan, place(), { asked });
     const loaded = await lobby.loadRows({ runs: [{ directory, at: 0 }], maxBytes: 10 ** 7 });
     expect(loaded).toMatchObject({ kind: "rows", rows: [{ length: 900 }] });
   });
@@ -108,7 +111,10 @@ describe("the store", () => {
     const plan = await planOf(place(), readers({}));
     expect(dueIn(plan)).toEqual([sum]);
     await store.put("tables of a former description");
-    expect(await collect(plan, place(), readers({}))).toMatchObject({ things: 0, needed: 1 });
+    expect(await collect(plan, place(), { asked: readers({}) })).toMatchObject({
+      things: 0,
+      needed: 1,
+    });
     expect(await store.get(sum)).toBe("tables of a former description");
   });
 });
@@ -169,12 +175,12 @@ describe("any store, any references, a death at any step", () => {
             runs: [[rooted("former")], [{ detailsHash: rooted("ledger") }]],
             lobbies: [[{}, rooted("lobby")]],
           });
-          await collect(await planOf(place(), asked), place(), asked, dying(after));
+          await collect(await planOf(place(), asked), place(), { asked, disk: dying(after) });
           endFormer(stateDir);
           const stay = sums.filter((_, at) => reached.has(at) || (drawn[at]?.days ?? 0) <= 30);
           const there = (): readonly string[] => readdirSync(storeDir());
           for (const sum of stay) expect(there()).toContain(`${sum}.json`);
-          await collect(await planOf(place(), asked), place(), asked);
+          await collect(await planOf(place(), asked), place(), { asked });
           expect([...there()].sort()).toEqual(stay.map((sum) => `${sum}.json`).sort());
         }),
         { numRuns: caseCount(90) },
