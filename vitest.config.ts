@@ -36,6 +36,9 @@ const LAUNCHES = [
   ...["secrets", "stray-launches", "gpu-wall", "presence/fence"],
 ].map((name) => `test/agent/${name}.test.ts`);
 
+/** What a test waits for comes within a second on a quiet machine; Vitest's own patience, a second, is too little on a busy one. */
+const PATIENCE = { poll: { timeout: 60_000 } };
+
 const OFFLINE = {
   setupFiles: ["test/support/unit-setup.ts"],
   testTimeout: 120_000,
@@ -43,13 +46,15 @@ const OFFLINE = {
   // Files share the modules that a worker has loaded: a third of the time went into loading them again for each.
   isolate: false,
   maxWorkers: "100%",
+  expect: PATIENCE,
 };
 
 const ON_A_SERVER = {
   globalSetup: ["test/support/server-setup.ts"],
-  testTimeout: 120_000,
-  hookTimeout: 120_000,
+  testTimeout: 240_000,
+  hookTimeout: 240_000,
   fileParallelism: false,
+  expect: PATIENCE,
 };
 
 export default defineConfig({
@@ -74,6 +79,7 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           fileParallelism: false,
+          expect: PATIENCE,
         },
       },
       {

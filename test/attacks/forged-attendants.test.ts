@@ -77,7 +77,7 @@ async function counts(workflowId: string): Promise<readonly (readonly [string, n
 
 const untilCounted = (workflowId: string, times: number): Promise<void> =>
   expect
-    .poll(() => counts(workflowId), { timeout: 30_000 })
+    .poll(() => counts(workflowId))
     .toEqual([
       ["forger", times],
       ["mallory", times],
@@ -128,7 +128,7 @@ it("a presence that an attacker starts asks its fleet first: their agent is not 
       { agent: { ...agents[0], runQueue: "mallory", orderQueue: "mallory" }, hosts } as never,
     ],
   });
-  await expect.poll(() => counts(workflowId), { timeout: 30_000 }).toEqual([["mallory", 1]]);
+  await expect.poll(() => counts(workflowId)).toEqual([["mallory", 1]]);
   const after = [...(await world.ledger()).hosts].map(([, { agent }]) => agent);
   expect(after).toEqual(agents);
 });
@@ -160,7 +160,7 @@ it("a lobby hears neither rows nor leaves of an attacker, and keeps those of its
   });
   const rows = async (): Promise<readonly string[]> =>
     (await world.temporal.workflow.getHandle(workflowId).query(lobbyRowsQuery)).jobs;
-  await expect.poll(rows, { timeout: 30_000 }).toEqual(["outside-1"]);
+  await expect.poll(rows).toEqual(["outside-1"]);
   for (const lobby of handlesOf(workflowId)) {
     await lobby.signal(lobbyNewsSignal, { ...news, rows: [{ ...row, jobId: "false" }] } as never);
     await lobby.signal(lobbyLeaveSignal, {
@@ -197,7 +197,7 @@ it("a lobby that is started again is not told what nobody had proven to the run 
   const leaveOf = (job: string) => ({ jobId: job, runId: "r1", seq: 1, class: "training" });
   await lobby.signal(lobbyLeaveSignal, leaveOf("outside-3") as never);
   const left = ["outside-1", "outside-2"];
-  await expect.poll(rows, { timeout: 30_000 }).toEqual(left);
+  await expect.poll(rows).toEqual(left);
   for (const attacker of handlesOf(workflowId)) {
     await attacker.signal(lobbyNewsSignal, newsOf("false"));
     await attacker.signal(lobbyLeaveSignal, leaveOf("outside-1") as never);
@@ -206,10 +206,10 @@ it("a lobby that is started again is not told what nobody had proven to the run 
   await attackers[0]?.workflow.getHandle(workflowId).terminate("mine");
 
   await tellLobby(byFleet, newsOf("outside-4"));
-  await expect.poll(rows, { timeout: 30_000 }).toEqual([...left, "outside-4"]);
+  await expect.poll(rows).toEqual([...left, "outside-4"]);
   // What was told again has been heard when this has.
   await lobby.signal(lobbyLeaveSignal, leaveOf("outside-4") as never);
-  await expect.poll(rows, { timeout: 30_000 }).toEqual(left);
+  await expect.poll(rows).toEqual(left);
   expect(await counts(workflowId)).toEqual([]);
   for (const open of [lobby, asking]) await open.terminate("over");
 });
@@ -231,7 +231,7 @@ it("a bandwidth model learns nothing from an attacker, and neither trains nor ro
   });
   const samples = async (): Promise<number> =>
     (await world.temporal.workflow.getHandle(workflowId).query(bandwidthModelQuery)).samples;
-  await expect.poll(samples, { timeout: 30_000 }).toBe(1);
+  await expect.poll(samples).toBe(1);
   for (const model of handlesOf(workflowId)) {
     await model.signal(measuredSignal, [note("false-1"), note("false-2")] as never);
     for (const name of ["train", "rollback"])

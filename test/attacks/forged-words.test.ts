@@ -157,9 +157,7 @@ it("a job that waits is not told by an attacker why, and an array gets no grants
     run: { command: ["true"] },
   });
   const job = world.orbweaver.job(jobId);
-  await expect
-    .poll(async () => (await job.view()).pending?.code, { timeout: 30_000 })
-    .toBe("NoMatchingFlavor");
+  await expect.poll(async () => (await job.view()).pending?.code).toBe("NoMatchingFlavor");
   const reason = { code: "OnHold", message: "pay mallory", holders: [] };
   await plain.workflow.getHandle(jobId).signal(pendingSignal, { seq: 1, reason } as never);
   await expect.poll(async () => (await job.view()).junkSignals).toBe(1);
@@ -268,7 +266,7 @@ it("an order that comes with the start of a job waits until the job knows whose 
   await expect.poll(async () => (await forged.view()).junkSignals).toBe(1);
   expect((await forged.view()).state).toBe("pending");
   const own = world.orbweaver.job(await begin(world.temporal, "held-early"));
-  await expect.poll(async () => (await own.view()).state, { timeout: 30_000 }).toBe("held");
+  await expect.poll(async () => (await own.view()).state).toBe("held");
   for (const job of [forged, own]) await job.cancel();
 });
 
@@ -347,7 +345,7 @@ it("an order that is given with a true proof works once: who repeats it is not b
     run: { command: ["true"] },
   });
   const job = world.orbweaver.job(jobId);
-  await expect.poll(async () => (await job.view()).state, { timeout: 30_000 }).toBe("pending");
+  await expect.poll(async () => (await job.view()).state).toBe("pending");
   await job.hold();
   await job.release();
   const { events } = await world.temporal.workflow.getHandle(jobId).fetchHistory();

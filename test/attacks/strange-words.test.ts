@@ -173,7 +173,7 @@ it("an array hears a grant and a call that came before its file was read", async
           ({ activityTaskScheduledEventAttributes: scheduled }) =>
             scheduled?.activityType?.name === "run",
         ),
-      { timeout: 30_000 },
+      { timeout: 60_000 },
     )
     .toBe(true);
   await world.orbweaver.job(workflowId).cancel();

@@ -160,11 +160,8 @@ export async function playFleet({
 
 export const eventually = (check: () => void): Promise<void> =>
   expect
-    .poll(
-      () => {
-        check();
-        return true;
-      },
-      { timeout: 20_000 },
-    )
+    .poll(() => {
+      check();
+      return true;
+    })
     .toBe(true);
