@@ -58,12 +58,12 @@ describe("a fleet", () => {
   });
 
   it("continues as new with its leases, its queue and its tokens", async () => {
-    const running = await Promise.all([1, 2, 3].map(() => world.orbweaver.submit(sleeper(20))));
+    const running = await Promise.all([1, 2, 3].map(() => world.orbweaver.submit(sleeper(600))));
     await world.until("three run", (ledger) => ledger.leases.size === 3);
     const waiting = await world.orbweaver.submit(sleeper(0));
     const before = await world.until("one waits", (ledger) => ledger.requests.size === 1);
     const { runId } = await fleet().describe();
-    const deadline = Date.now() + 60_000;
+    const deadline = Date.now() + 180_000;
     while ((await fleet().describe()).runId === runId) {
       expect(Date.now()).toBeLessThan(deadline);
       await Promise.all(Array.from({ length: 10 }, () => fleet().signal(inboxSignal, ["noise"])));

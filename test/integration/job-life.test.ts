@@ -1,6 +1,8 @@
 /** @file The whole life of one job on a real server, with every way in which it can end. */
 
 import { ApplicationFailure, WorkflowFailedError } from "@temporalio/client";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import type { JobFailureDetails, JobResult } from "../../protocol/messages.ts";
@@ -105,7 +107,7 @@ describe("a job that fails", () => {
     },
     {
       name: "that does not end before its deadline",
-      file: sh("sleep 60", { deadline: "2s" }),
+      file: sh("sleep 600", { deadline: "15s" }),
       wantType: "DEADLINE_EXCEEDED",
       wantDetails: { attempts: 1 },
     },
@@ -144,7 +146,7 @@ describe("a job that fails", () => {
       }
       return "not listed";
     };
-    await expect.poll(listed, { timeout: 20_000 }).toBe("failed");
+    await expect.poll(listed).toBe("failed");
     expect(await world.orbweaver.job(jobId).ending()).toMatchObject({
       isCancelAsked: false,
       outcome: { kind: "failed", failure: { code: "MISCONFIGURED", attempts: 0 } },
@@ -156,20 +158,24 @@ describe("hold and release", () => {
   it("keeps a held job out of the queue until it is released", async () => {
     const { jobId } = await world.orbweaver.submit(sh("true", { hold: true }));
     const job = world.orbweaver.job(jobId);
-    await expect.poll(async () => (await job.view()).state, { timeout: 20_000 }).toBe("held");
+    await expect.poll(async () => (await job.view()).state).toBe("held");
     expect((await world.ledger()).requests.size).toBe(0);
     await job.release();
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ jobId });
   });
 
   it("takes a waiting job out of the queue, and refuses to hold a running one", async () => {
-    const { jobId: wide } = await world.orbweaver.submit(sh("sleep 3", { gang: { gpus: 12 } }));
+    const go = path.join(world.stateDir, "go");
+    const { jobId: wide } = await world.orbweaver.submit(
+      sh(`until [ -e '${go}' ]; do sleep 0.1; done`, { gang: { gpus: 12 } }),
+    );
     await world.until("the wide job runs", (ledger) => ledger.leases.size === 1);
     const { jobId } = await world.orbweaver.submit(sh("true"));
     await world.until("the second waits", (ledger) => ledger.requests.size === 1);
     await world.orbweaver.job(jobId).hold();
     await world.until("the second is out of the queue", (ledger) => ledger.requests.size === 0);
     await expect(world.orbweaver.job(wide).hold()).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+    writeFileSync(go, "");
     await world.temporal.workflow.getHandle(wide).result();
     await world.orbweaver.job(jobId).release();
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ jobId });
