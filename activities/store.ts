@@ -28,6 +28,9 @@ export interface Store {
   remove(hash: string): Promise<void>;
 }
 
+/** Lobbies keep their pages in a folder of their own inside the fleet's store. */
+export const lobbyStoreDir = (storeDir: string): string => path.join(storeDir, "lobby");
+
 /** A fleet's measured tables as they are stored. */
 export interface FleetDetails {
   readonly hosts: readonly (readonly [HostId, HostDetails])[];

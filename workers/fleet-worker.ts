@@ -1,12 +1,11 @@
 /** @file The fleet's worker: fleet workflows in a process of their own, so that many jobs neither evict nor delay them. */
 
 import { heartbeat } from "@temporalio/activity";
-import path from "node:path";
 import { makeRoleKeys, signingKey } from "../access/role-keys.ts";
 import { createDecider } from "../activities/decider.ts";
 import { createFleetActivities } from "../activities/fleet-activities.ts";
 import { createLobbyStore } from "../activities/lobby-store.ts";
-import { directoryStore } from "../activities/store.ts";
+import { directoryStore, lobbyStoreDir } from "../activities/store.ts";
 import { ticketPrinter } from "../activities/tickets.ts";
 import { createWordActivities, wordTrust } from "../activities/word-checker.ts";
 import { FLEET_TASK_QUEUE } from "../protocol/messages.ts";
@@ -27,7 +26,7 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
   });
   makeRoleKeys();
   const tickets = ticketPrinter(signingKey());
-  const lobbyStore = createLobbyStore(directoryStore(path.join(storeDir, "lobby")), heartbeat);
+  const lobbyStore = createLobbyStore(directoryStore(lobbyStoreDir(storeDir)), heartbeat);
   try {
     await runWorkflowWorker({ ...setting, speaksAs: ["fleet"] }, (client) => ({
       taskQueue: FLEET_TASK_QUEUE,

@@ -8,7 +8,7 @@ import { existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { openHistory } from "../../console/history/database.ts";
 import { HISTORY } from "../up/backup.ts";
-import { archiveDirOf, logsDirOf, storeDirOf } from "../up/places.ts";
+import { archiveDirOf, logsDirOf, storeDirsOf } from "../up/places.ts";
 import type { DueThing } from "./due.ts";
 import { endedJobs } from "./job-ends.ts";
 import { foldersIn, leaseFolders, measure } from "./measure.ts";
@@ -39,7 +39,7 @@ export function endFormer(stateDir: string, disk: Disk = realDisk): number {
   return [
     ...foldersIn(jobs).map((folder) => join(jobs, folder)),
     ...leaseFolders(stateDir),
-    storeDirOf(stateDir),
+    ...storeDirsOf(stateDir),
     archiveDirOf(stateDir),
     logsDirOf(stateDir),
   ].reduce((sum, folder) => sum + putBack(folder, disk), 0);

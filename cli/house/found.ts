@@ -10,7 +10,7 @@ import { isArchivedRun } from "../../console/past/run-archive.ts";
 import { tenantId, type TenantId } from "../../domain/values/ids.ts";
 import { parsedJson } from "../../lib/parsed-json.ts";
 import type { UpState } from "../../workers/state.ts";
-import { archiveDirOf, logsDirOf, storeDirOf } from "../up/places.ts";
+import { archiveDirOf, logsDirOf, storeDirsOf } from "../up/places.ts";
 import type { Kept } from "./due.ts";
 import { foldersIn, leaseFolders, measure, namesIn, type Measured } from "./measure.ts";
 
@@ -110,7 +110,9 @@ export function processLogs(stateDir: string, state: UpState | undefined): reado
 
 /** Also what was half written by a process that died. */
 export const spareValues = (stateDir: string, marks: ReadonlySet<string>): readonly Kept[] =>
-  filesOf(storeDirOf(stateDir), (name) => isStored(name) && !marks.has(hashIn(name) ?? ""));
+  storeDirsOf(stateDir).flatMap((folder) =>
+    filesOf(folder, (name) => isStored(name) && !marks.has(hashIn(name) ?? "")),
+  );
 
 const filesOf = (
   folder: string,

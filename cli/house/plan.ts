@@ -11,7 +11,7 @@ import type { KeepRule, KeepRules } from "../../domain/fleet/keep.ts";
 import { tenantId } from "../../domain/values/ids.ts";
 import type { UpState } from "../../workers/state.ts";
 import { HISTORY } from "../up/backup.ts";
-import { databaseFileOf, storeDirOf } from "../up/places.ts";
+import { databaseFileOf, storeDirsOf } from "../up/places.ts";
 import { dueOf, type Due, type Kept } from "./due.ts";
 import {
   archivedRuns,
@@ -88,7 +88,7 @@ export async function planOf(
   kinds.push(plan("checkpoints", jobs.checkpoints), plan("output", jobs.output));
   const skipped: string[] = [];
   try {
-    const marks = marked(storeDirOf(stateDir), await rootsOf(asked, place.fleet));
+    const marks = marked(storeDirsOf(stateDir), await rootsOf(asked, place.fleet));
     kinds.push(plan("store", spareValues(stateDir, marks)));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

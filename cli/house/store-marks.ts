@@ -104,14 +104,25 @@ function payloadsIn(value: unknown): readonly Payload[] {
 }
 
 /** With what the marked values name themselves. A value that cannot be read names nothing, as for its users. */
-export function marked(storeDir: string, roots: ReadonlySet<string>): ReadonlySet<string> {
-  const there = new Set(namesIn(storeDir).flatMap((name) => hashIn(name) ?? []));
+export function marked(
+  folders: readonly string[],
+  roots: ReadonlySet<string>,
+): ReadonlySet<string> {
+  const there = new Map(
+    folders.flatMap((folder) =>
+      namesIn(folder).flatMap((name) => {
+        const sum = hashIn(name);
+        return sum === undefined ? [] : [[sum, join(folder, name)] as const];
+      }),
+    ),
+  );
   const marks = new Set<string>();
   const open = [...roots];
   for (let sum = open.pop(); sum !== undefined; sum = open.pop()) {
-    if (!there.has(sum) || marks.has(sum)) continue;
+    const file = there.get(sum);
+    if (file === undefined || marks.has(sum)) continue;
     marks.add(sum);
-    open.push(...sumsIn(readFileSync(join(storeDir, `${sum}.json`), "latin1")));
+    open.push(...sumsIn(readFileSync(file, "latin1")));
   }
   return marks;
 }

@@ -7,7 +7,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { directoryStore } from "../../../activities/store.ts";
+import { directoryStore, lobbyStoreDir } from "../../../activities/store.ts";
 import { createLobbyStore } from "../../../activities/lobby-store.ts";
 import { collect, endFormer } from "../../../cli/house/collect.ts";
 import { planOf, type CollectionPlan, type HousePlace } from "../../../cli/house/plan.ts";
@@ -78,14 +78,15 @@ describe("the store", () => {
   });
 
   it("keeps the pages of a lobby's rows, which the directory alone names, however old", async () => {
-    const lobby = createLobbyStore(directoryStore(storeDir()), () => undefined);
+    const folder = lobbyStoreDir(storeDir());
+    const lobby = createLobbyStore(directoryStore(folder), () => undefined);
     const rows = Array.from({ length: 900 }, (_, at) => {
       const job = jobId(`j-${String(at).padStart(4, "0")}`);
       return [job, runId("r"), 1, "training", 0, at, 1, 0] as const;
     });
     const { directory } = await lobby.keepRows({ name: "rows", rows });
     const left = await lobby.keepRows({ name: "given up", rows: rows.slice(0, 10) });
-    for (const name of readdirSync(storeDir())) aged(path.join(storeDir(), name), 300);
+    for (const name of readdirSync(folder)) aged(path.join(folder, name), 300);
     const asked = readers({ lobbies: [[{ runs: [{ directory, at: 3 }] }]] });
     const plan = await planOf(place(), asked);
     expect(dueIn(plan)).toHaveLength(2);
