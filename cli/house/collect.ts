@@ -15,7 +15,7 @@ import { foldersIn, leaseFolders, measure } from "./measure.ts";
 import type { CollectionPlan, HousePlace } from "./plan.ts";
 import { putBack, realDisk, removeAsked, removeIfEmpty, type Disk } from "./remove.ts";
 import type { StoreReaders } from "./store-marks.ts";
-import { writeUnknownJobs } from "./unknown-jobs.ts";
+import { writeNotedEnds } from "./noted-ends.ts";
 
 export interface Collected {
   readonly things: number;
@@ -50,7 +50,7 @@ export async function collect(
   { stateDir, rules, nowMs }: HousePlace,
   { asked, disk = realDisk }: CollectOptions,
 ): Promise<Collected> {
-  if (typeof asked !== "string") writeUnknownJobs(stateDir, plan.unknownJobs);
+  if (typeof asked !== "string") writeNotedEnds(stateDir, plan.ends);
   const jobs = typeof asked === "string" ? undefined : endedJobs(asked.client, new Map());
   const isOver = async ({ job }: DueThing): Promise<boolean> =>
     job === undefined || (jobs !== undefined && (await jobs.endOf(job)).kind !== "held");

@@ -65,7 +65,7 @@ const dueLine = ({ path, bytes, tenant, endedMs, why }: DueThing): string =>
   `  ${sizeText(bytes)}  ${path}${tenant === undefined ? "" : `, of ${tenant}`}${endedMs === undefined ? "" : `, over since ${timeText(endedMs)}`}: ${why}`;
 
 const excessLine = (what: string, { tenant, bytes, mostBytes }: Excess): string =>
-  `${what} of ${tenant ?? "all"}: ${sizeText(bytes)} stay, beyond the quota of ${sizeText(mostBytes)}: the rest is of jobs that have not ended, may go on, or ended less than a day ago`;
+  `${what} of ${tenant ?? "all"}: ${sizeText(bytes)} stay, beyond the quota of ${sizeText(mostBytes)}: it is of jobs that have not ended, may go on, ended less than a day ago, or of which nobody knows`;
 
 export const bytesOf = (due: readonly { readonly bytes: number }[]): number =>
   due.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -75,11 +75,11 @@ export const collectedText = ({ things, bytes, rows, needed }: Collected): strin
 
 export const planDocument = ({
   kinds,
-  unknownJobs,
+  ends,
   ...plan
 }: CollectionPlan): Readonly<Record<string, unknown>> => ({
   ...plan,
-  unknownJobs: [...unknownJobs.keys()],
+  unknownJobs: [...ends].flatMap(([job, { isProven }]) => (isProven ? [] : [job])),
   kinds: kinds.map(({ due, ...kind }) => ({
     ...kind,
     dueBytes: bytesOf(due),

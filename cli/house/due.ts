@@ -17,6 +17,8 @@ export interface Kept {
   readonly job?: string;
   /** When it was over, or was last written; absent while it is held back. */
   readonly endedMs?: number;
+  /** Nobody has said for certain that it is over, so no quota takes it. */
+  readonly isUnproven?: true;
   /** Of a folder: the last change of its files. */
   readonly changedAtMs?: number;
   /** Why it is held back. */
@@ -57,7 +59,7 @@ export function dueOf(things: readonly Kept[], rule: KeepRule, nowMs: number): D
     let bytes = left.reduce((sum, thing) => sum + thing.bytes, 0);
     for (const thing of left) {
       if (bytes <= mostBytes) break;
-      if (!isFree(thing, nowMs) || thing.bytes === 0) continue;
+      if (!isFree(thing, nowMs) || thing.isUnproven || thing.bytes === 0) continue;
       due.set(
         thing,
         tenant === undefined ? "beyond the quota of all" : "beyond its tenant's quota",

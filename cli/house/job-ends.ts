@@ -1,8 +1,8 @@
 /**
  * @file Whether a job has ended, so that what it left may go: asked of Temporal, which alone knows; of a job that Temporal has dropped, of the history database.
  *
- * Held back: a job that has not ended, whatever it waits for; one that did not complete, while Temporal has its history and can set it back. A job that neither
- * knows may have ended, or this may be another server: it is noted with the time, and counts as ended then.
+ * Held back: a job that has not ended, whatever it waits for; one that did not complete, while Temporal has its history and can set it back. What becomes of a
+ * job that neither knows is for `noted-ends.ts`.
  */
 
 import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
@@ -10,7 +10,13 @@ import { tenantId, type TenantId } from "../../domain/values/ids.ts";
 import { TENANT_KEY } from "../../client/search-keys.ts";
 
 export type JobEnd =
-  | { readonly kind: "held"; readonly why: string; readonly tenant?: TenantId }
+  | {
+      readonly kind: "held";
+      readonly why: string;
+      /** When it ended otherwise than completed. */
+      readonly closedMs?: number;
+      readonly tenant?: TenantId;
+    }
   | { readonly kind: "ended"; readonly atMs: number; readonly tenant?: TenantId }
   /** Neither Temporal nor the history database knows it. */
   | { readonly kind: "unknown" };
@@ -45,6 +51,7 @@ export function endedJobs(client: Client, recorded: RecordedEnds): EndedJobs {
         ? { kind: "ended", atMs: closeTime.getTime(), ...whose }
         : {
             kind: "held",
+            closedMs: closeTime.getTime(),
             why: "its job did not complete, and can be reset while Temporal keeps its history",
             ...whose,
           };

@@ -23,7 +23,7 @@ import {
 } from "./found.ts";
 import { endedJobs, type EndedJobs, type JobEnd, type RecordedEnds } from "./job-ends.ts";
 import { marked, rootsOf, type StoreReaders } from "./store-marks.ts";
-import { readUnknownJobs, type UnknownJobs } from "./unknown-jobs.ts";
+import { readNotedEnds, type NotedEnd, type NotedEnds } from "./noted-ends.ts";
 
 export interface HousePlace {
   readonly fleet: string;
@@ -55,8 +55,8 @@ export interface CollectionPlan {
   /** Of the history database. */
   readonly oldRows: number;
   readonly databases: readonly FreeSpace[];
-  /** Since when; jobs of the folders here that nobody knows. */
-  readonly unknownJobs: UnknownJobs;
+  /** To be noted, of the jobs of the folders here. */
+  readonly ends: NotedEnds;
   /** What was not looked at, and why. */
   readonly skipped: readonly string[];
 }
@@ -81,7 +81,7 @@ export async function planOf(
   const rest = { oldRows: files.oldRows, databases: await databasesOf(place) };
   if (typeof asked === "string")
     return {
-      ...{ kinds, ...rest, unknownJobs: new Map() },
+      ...{ kinds, ...rest, ends: new Map() },
       skipped: [`checkpoints, output of launches and the store stay: ${asked}`],
     };
   const jobs = await jobThings(place, endedJobs(asked.client, files.ends), files.ends);
@@ -94,7 +94,7 @@ export async function planOf(
     const why = error instanceof Error ? error.message : String(error);
     skipped.push(`the store stays: the histories that refer to it cannot be read: ${why}`);
   }
-  return { kinds, ...rest, unknownJobs: jobs.unknown, skipped };
+  return { kinds, ...rest, ends: jobs.ends, skipped };
 }
 
 const bytesOf = (things: readonly Kept[]): number =>
@@ -165,7 +165,7 @@ async function freeSpaceOf(file: string): Promise<Omit<FreeSpace, "what"> | unde
 interface JobThings {
   readonly checkpoints: readonly Kept[];
   readonly output: readonly Kept[];
-  readonly unknown: UnknownJobs;
+  readonly ends: NotedEnds;
 }
 
 /** Jobs that are asked for at once. */
@@ -192,14 +192,23 @@ async function jobThings(
         ends.set(job, await jobs.endOf(job));
       }),
     );
-  const noted = readUnknownJobs(stateDir);
-  const unknown = new Map(
-    names
-      .filter((job) => ends.get(job)?.kind === "unknown")
-      .map((job) => [job, noted.get(job) ?? nowMs] as const),
+  const before = readNotedEnds(stateDir);
+  const noted = new Map(
+    names.flatMap((job) => {
+      const note = noteOf(ends.get(job), before.get(job) ?? { atMs: nowMs, isProven: false });
+      return note === undefined ? [] : [[job, note] as const];
+    }),
   );
-  const kept = (folder: JobFolder): Kept => keptFolder(folder, ends, unknown);
-  return { checkpoints: checkpoints.map(kept), output: launches.map(kept), unknown };
+  const kept = (folder: JobFolder): Kept => keptFolder(folder, ends, noted);
+  return { checkpoints: checkpoints.map(kept), output: launches.map(kept), ends: noted };
+}
+
+/** `unknown`: what holds where nobody knows the job. */
+function noteOf(end: JobEnd | undefined, unknown: NotedEnd): NotedEnd | undefined {
+  if (end?.kind === "unknown") return unknown;
+  const atMs = end?.kind === "ended" ? end.atMs : end?.closedMs;
+  if (atMs === undefined) return undefined;
+  return { atMs, isProven: true, ...(end?.tenant !== undefined && { tenant: end.tenant }) };
 }
 
 const isLimited = ({ mostBytes, tenantBytes, tenants }: KeepRule): boolean =>
@@ -209,19 +218,23 @@ const isLimited = ({ mostBytes, tenantBytes, tenants }: KeepRule): boolean =>
 function keptFolder(
   { path, job, size, held, ...folder }: JobFolder,
   ends: ReadonlyMap<string, JobEnd>,
-  unknown: UnknownJobs,
+  noted: NotedEnds,
 ): Kept {
   const end = job === undefined ? undefined : ends.get(job);
-  const tenant = (end !== undefined && "tenant" in end ? end.tenant : undefined) ?? folder.tenant;
+  const note = job === undefined ? undefined : noted.get(job);
+  const told = end === undefined || end.kind === "unknown" ? note?.tenant : end.tenant;
+  const tenant = told ?? folder.tenant;
   const base = {
     ...{ path, bytes: size.bytes, files: size.files, changedAtMs: size.changedAtMs },
     ...(job !== undefined && { job }),
     ...(tenant !== undefined && { tenant }),
   };
   if (held !== undefined) return { ...base, held };
-  if (job === undefined || end === undefined)
-    return { ...base, held: "nothing says which job it is of" };
-  if (end.kind === "held") return { ...base, held: end.why };
-  const atMs = end.kind === "ended" ? end.atMs : (unknown.get(job) ?? Infinity);
-  return { ...base, endedMs: Math.max(atMs, size.changedAtMs) };
+  if (end?.kind === "held") return { ...base, held: end.why };
+  if (note === undefined) return { ...base, held: "nothing says which job it is of" };
+  return {
+    ...base,
+    endedMs: Math.max(note.atMs, size.changedAtMs),
+    ...(!note.isProven && { isUnproven: true as const }),
+  };
 }

@@ -166,7 +166,7 @@ async function isAgreed(
   plan: CollectionPlan,
 ): Promise<boolean> {
   if (yes === true) return true;
-  // Only jobs that nobody knows are noted.
+  // Only the ends of jobs are noted.
   if (isNothingDue(plan)) return true;
   const due = plan.kinds.flatMap((kind) => kind.due);
   const question = `remove ${counted(due.length, "thing")}, ${sizeText(bytesOf(due))}? [y/N] `;
