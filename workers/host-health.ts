@@ -22,7 +22,7 @@ import {
   type HealthCheckPorts,
 } from "../agent/health/health-checks.ts";
 import { leaseChecker } from "../agent/health/lease-checks.ts";
-import { setAside, type SeenFleet, type SetAsidePorts } from "../agent/health/set-aside.ts";
+import { asideKeeper, type SeenFleet } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
 import { askNvidiaSmi, askProgram } from "../agent/system/machine-devices.ts";
@@ -84,7 +84,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       prefix,
     );
   };
-  const aside: SetAsidePorts = {
+  const setAside = asideKeeper({
     clock: nodeClock,
     closing,
     onNote,
@@ -95,7 +95,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       error instanceof WorkflowUpdateFailedError ||
       (isGrpcServiceError(error) && REFUSALS.includes(Number(error.code))),
     waitMs: () => randomInt(MOST_WAIT_MS),
-  };
+  });
   return {
     beat,
     on: (host) => ({
@@ -103,7 +103,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         if (health?.isSetAside !== true) return;
         const { row, isEvidence } = afterLaunch(rows.get(host) ?? [], launchWord(order, report));
         rows.set(host, isEvidence ? [] : row);
-        if (isEvidence) void setAside(host, evidenceText(row, nodeClock.nowMs()), aside);
+        if (isEvidence) void setAside(host, evidenceText(row, nodeClock.nowMs()));
       },
       checkLease: leaseChecker(health ?? {}, {
         clock: nodeClock,
@@ -111,7 +111,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         hostGpus: setup.hosts.find(({ id }) => id === host)?.gpus,
         run: runCheckProgram,
         onFailed: (reason) => {
-          if (health?.isSetAside === true) void setAside(host, reason, aside);
+          if (health?.isSetAside === true) void setAside(host, reason);
           else onNote(`${host}: not drained, as its health file says, though to be ${reason}`);
         },
       }),

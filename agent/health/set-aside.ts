@@ -48,6 +48,22 @@ const GIVE_UP_MS = 3_600_000;
 export const mostSetAside = (hostCount: number): number =>
   hostCount < LEAST_HOSTS ? 0 : Math.floor(hostCount * MOST_SET_ASIDE);
 
+/**
+ * Sets hosts aside, each by one piece of evidence at a time: more about a host that is on its way is no news, and would drain it again once an
+ * operator has taken the first drain back.
+ */
+export function asideKeeper(ports: SetAsidePorts): (host: HostId, reason: string) => Promise<void> {
+  const onTheWay = new Set<HostId>();
+  return async (host, reason) => {
+    if (onTheWay.has(host)) {
+      ports.onNote(`${host}: is being set aside already, and so not ${reason}`);
+      return;
+    }
+    onTheWay.add(host);
+    await setAside(host, reason, ports).finally(() => onTheWay.delete(host));
+  };
+}
+
 /** Returns when the host is set aside, or will not be. `reason` begins with `SET_ASIDE`. */
 export async function setAside(host: HostId, reason: string, ports: SetAsidePorts): Promise<void> {
   const { clock, closing, onNote } = ports;

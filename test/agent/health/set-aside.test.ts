@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  asideKeeper,
   LEAST_HOSTS,
   mostSetAside,
   SET_ASIDE,
@@ -99,6 +100,26 @@ describe("hosts that are set aside", () => {
     };
     await setAside(own, REASON, { ...ports, look });
     expect([looks, hosts.has(own)]).toEqual([4, false]);
+  });
+
+  it("are not drained again by evidence that came while they were on their way, and are by later evidence", async () => {
+    const { hosts, notes, ports } = fleetOf(5);
+    const [own = hostId("eu-1", "a")] = names(5);
+    const later = `${SET_ASIDE}one: 3 jobs`;
+    let drains = 0;
+    const drain = async (host: HostId, reason: string): Promise<void> => {
+      drains += 1;
+      if (drains === 1) throw new Error("no worker answers");
+      await ports.drain(host, reason);
+      // An operator takes it back at once.
+      hosts.delete(host);
+    };
+    const keep = asideKeeper({ ...ports, drain });
+    await Promise.all([keep(own, REASON), keep(own, later)]);
+    expect([drains, hosts.size]).toEqual([2, 0]);
+    expect(notes).toContainEqual(expect.stringContaining(`and so not ${later}`));
+    await keep(own, later);
+    expect(drains).toBe(3);
   });
 
   it("leave a host alone that is drained already", async () => {
