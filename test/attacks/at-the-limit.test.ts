@@ -17,7 +17,7 @@ beforeAll(async () => {
     fleetYaml: FLOODED_FLEET.replace(/^tenants: .*$/m, ""),
     ledger: filled,
   });
-}, 180_000);
+});
 afterAll(() => world.stop());
 
 /** With requests of all lengths until not even a short one of a tenant that has nothing inside comes in. */

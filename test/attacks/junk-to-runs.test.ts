@@ -194,5 +194,5 @@ it.each([
       .toBe(false);
     expect((await run.describe()).status.name).toBe("RUNNING");
   },
-  200_000,
+  300_000,
 );

@@ -111,10 +111,12 @@ describe("an array", () => {
 
   it("runs no more tasks at once than it may", async () => {
     const file = path.join(dir, "parallel");
-    const script = `echo 1 >> ${file}; sleep 0.2; echo -1 >> ${file}`;
+    const go = path.join(dir, "parallel-go");
+    const script = `echo 1 >> ${file}; until [ -e ${go} ]; do sleep 0.1; done; sleep 0.2; echo -1 >> ${file}`;
     const jobId = await submit(array(20, script, { array: { count: 20, parallel: 3 } }));
     const view = await untilCounts(jobId, ({ running }) => running > 0);
     expect(view.array?.slots).toBe(3);
+    await writeFile(go, "");
     await handle(jobId).result();
     let running = 0;
     let most = 0;
@@ -181,7 +183,12 @@ describe("orders", () => {
     const gate = path.join(dir, "gate");
     const script = `test "$ARRAY_INDEX" != 1 || exit 1; while [ ! -e ${gate} ]; do sleep 0.1; done`;
     const jobId = await submit(array(60, script, { array: { count: 60, parallel: 4 } }));
-    await untilCounts(jobId, ({ running }) => running > 0);
+    await expect
+      .poll(async () => {
+        const range = { from: 0, count: 9, state: "running" } as const;
+        return (await handle(jobId).query(tasksQuery, range)).tasks.map(({ task }) => task);
+      })
+      .toContain(2);
     const job = world.orbweaver.job(jobId);
     const answer = await job.cancelTasks("2,50-59");
     expect(answer).toMatchObject({ done: 10, stopping: 1, skipped: 0 });
@@ -200,10 +207,12 @@ describe("orders", () => {
 
   it("hold hands out nothing more and gives the GPUs back; release goes on", async () => {
     const file = path.join(dir, "held");
-    const script = `echo "$ARRAY_INDEX" >> ${file}; sleep 0.3`;
+    const go = path.join(dir, "held-go");
+    const script = `echo "$ARRAY_INDEX" >> ${file}; until [ -e ${go} ]; do sleep 0.1; done`;
     const jobId = await submit(array(30, script, { array: { count: 30, parallel: 2 } }));
     await untilCounts(jobId, ({ running }) => running > 0);
     await world.orbweaver.job(jobId).hold();
+    await writeFile(go, "");
     await untilView(jobId, ({ state }) => state === "held");
     await untilFree();
     expect((await numbersIn(file)).length).toBeLessThan(30);
@@ -258,5 +267,5 @@ describe("an array that has the whole fleet for minutes", () => {
     await handle(jobId).cancel();
     await expect(handle(jobId).result()).rejects.toThrow(/cancelled/i);
     await untilFree();
-  }, 200_000);
+  });
 });

@@ -86,7 +86,7 @@ it("a doctor finds no problem then, and names what was made wrong", async () => 
   chmodSync(path.join(state, "kept", "history.db"), 0o644);
   expect(await look()).toMatchObject({ agents: "warning", files: "warning" });
   await cli("undrain", "local/node1");
-}, 120_000);
+});
 
 it("refuses another fleet's backup, a damaged one, and a state that is there; then nothing has changed", async () => {
   await cli("down");
@@ -117,4 +117,4 @@ it("refuses another fleet's backup, a damaged one, and a state that is there; th
   mkdirSync(path.join(kept, ".restoring"));
   await expect(cli("up")).rejects.toThrow(/a restore of fleet kept was not finished/);
   await cli("restore", backup, "--force");
-}, 120_000);
+});

@@ -31,7 +31,7 @@ let world: World;
 beforeAll(async () => {
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
   await world.start("solver", ["worker", "--role", "solver"]);
-}, 180_000);
+});
 afterAll(async () => {
   await model()
     .terminate("end of test")
@@ -94,7 +94,7 @@ it("the first version serves as soon as enough was measured, and the fleet is to
       { cluster: "alpha", serving: "v1", versions: [{ version: "v1", gate: { holds: true } }] },
     ],
   });
-}, 240_000);
+});
 
 it("a gang over hosts is granted by it, and shows what was expected beside what it measured", async () => {
   const { jobId: id } = await world.orbweaver.submit({
@@ -107,7 +107,7 @@ it("a gang over hosts is granted by it, and shows what was expected beside what 
   const { attempts } = await job.view();
   expect(attempts).toMatchObject([{ bandwidth: { model: "v1" }, measuredGbs: 55 }]);
   expect(attempts[0]?.bandwidth?.predictedGbs).toBeGreaterThan(0);
-}, 120_000);
+});
 
 it("the step that a planned job measured is shown beside the prediction, and corrects the plan of the next", async () => {
   /** As a trainer would whose steps take half as long again as its plan says. */
@@ -141,7 +141,7 @@ it("the step that a planned job measured is shown beside the prediction, and cor
   const second = await run();
   expect(second.attempts[0]?.launchExtras?.[0]?.message).toMatch(/corrected by 1 measured run: /);
   expect(second.step.predictedMs).toBeGreaterThan(1.2 * first.step.predictedMs);
-}, 180_000);
+});
 
 it("a solver worker that is killed in training costs nothing: the good version serves on, and the next worker publishes", async () => {
   await tell(words("second", 0.5));
@@ -177,4 +177,4 @@ it("a rollback brings the version back that served before, and holds training un
   expect(refused.code).not.toBe(0);
   expect(refused.stderr).toMatch(/there is no version v9/);
   expect(await served()).toBe("v1");
-}, 120_000);
+});

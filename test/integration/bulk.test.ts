@@ -94,4 +94,4 @@ it("a bad job of a file refuses all of it, with its place", async () => {
   expect(out).toBe("");
   expect(err).toMatch(/bad\.yaml:6/);
   expect(await countOf("spoilt-")).toBe(0);
-}, 60_000);
+});

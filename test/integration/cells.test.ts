@@ -141,7 +141,7 @@ clusters:
 
   it("run a job where there is room, and say why it moved", async () => {
     const blocker = await world.orbweaver.submit(
-      file("blocker", { run: { command: ["sleep", "60"], grace: "1s" } }),
+      file("blocker", { run: { command: ["sleep", "600"], grace: "1s" } }),
     );
     await world.until("the home is full", (ledger) => ledger.leases.size === 1);
     const { jobId } = await world.orbweaver.submit(
@@ -172,7 +172,7 @@ clusters:
           command: ["sh", "-c", script],
           launch: "per-host",
           grace: "1s",
-          checkpoint: { signal: "USR1", dir: steps, grace: "20s" },
+          checkpoint: { signal: "USR1", dir: steps, grace: "2m" },
         },
       }),
     );
@@ -257,7 +257,7 @@ clusters:
           const { leases, requests } = await otherLedger();
           return leases.size + requests.size;
         },
-        { timeout: 20_000 },
+        { timeout: 60_000 },
       )
       .toBe(0);
   });

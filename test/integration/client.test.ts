@@ -57,7 +57,7 @@ it("workflows that only help a client are in no list that does not ask for them"
     (await world.temporal.workflow.count(`WorkflowType = "wake"${query}`)).count;
   await expect
     .poll(() => count(` AND TemporalNamespaceDivision = "${HELPERS_DIVISION}"`), {
-      timeout: 20_000,
+      timeout: 60_000,
     })
     .toBeGreaterThan(0);
   expect(await count("")).toBe(0);
@@ -123,13 +123,16 @@ describe("the command line", () => {
     const id = `stdin-${world.fleet}`;
     expect(await world.cli(["submit", "-"], file)).toMatchObject({ code: 0, stdout: `${id}\n` });
     await expect
-      .poll(async () => (await world.cli(["status", id, "--json"])).stdout, { timeout: 20_000 })
+      .poll(async () => (await world.cli(["status", id, "--json"])).stdout)
       .toMatch(/"state": "held"/);
     expect((await world.cli(["explain", id])).stdout).toMatch(/OnHold/);
     expect((await world.cli(["release", id])).code).toBe(0);
     await world.temporal.workflow.getHandle(id).result();
     expect((await world.cli(["logs", id, "--rank", "1"])).stdout).toBe("out of 1\n");
-    expect((await world.cli(["list", "--all"])).stdout).toMatch(new RegExp(id.slice(0, 12)));
+    // Lists are as the server's list of workflows, which is behind.
+    await expect
+      .poll(async () => (await world.cli(["list", "--all"])).stdout)
+      .toContain(id.slice(0, 12));
   });
 
   it("drains a host, so that nothing new starts there, and ends the drain", async () => {

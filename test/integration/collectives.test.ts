@@ -69,7 +69,7 @@ beforeAll(async () => {
   script = path.join(world.stateDir, "stand-in.mjs");
   writeFileSync(script, STAND_IN);
   await world.start("solver", ["worker", "--role", "solver"]);
-}, 180_000);
+});
 afterAll(async () => {
   for await (const { workflowId } of world.temporal.workflow.list({
     query: `WorkflowType = "collective-tuner" AND ExecutionStatus = "Running"`,
@@ -97,13 +97,13 @@ it("a job explores and ends on the better arm, which its tuner then has for all"
   expect(attempts[0]?.launchExtras).toMatchObject([{ part: "collectives", kind: "done" }]);
   const view = await openCollectives(world.temporal, world.fleet).view(PLACE);
   expect(view.worlds[0]?.policy.text).toContain(`${ROW} tree/simple\n`);
-}, 120_000);
+});
 
 it("the next job there starts with it, sealed and as a file", async () => {
   const check = `grep -q '^${ROW} tree/simple$' "$ORBWEAVER_COLLECTIVES_POLICY" && case "$ORBWEAVER_COLLECTIVES_SEALED" in *';${ROW} tree/simple;'*) ;; *) exit 4;; esac`;
   const { jobId: id } = await world.orbweaver.submit(tunedJob("next", ["sh", "-c", check]));
   await world.orbweaver.job(id).result();
-}, 120_000);
+});
 
 it("a job that is preempted and goes on elsewhere has the policy of its new place, not the old one's", async () => {
   const line =
@@ -135,11 +135,11 @@ it("a job that is preempted and goes on elsewhere has the policy of its new plac
   const { attempts } = await moved.view();
   expect(attempts.at(-1)?.gpus[0]?.host).toMatch(/^beta\//);
   expect(attempts.at(-1)?.launchExtras?.[0]?.message).toContain("2x2-A100 in beta");
-}, 120_000);
+});
 
 it("the commands say why, and forget it", async () => {
   const shown = await world.cli(["collectives", "explain", PLACE]);
   expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining("tree/simple")]);
   const { stdout } = await world.cli(["collectives", "reset", PLACE, "--json"]);
   expect(JSON.parse(stdout)).toMatchObject({ heard: 0 });
-}, 120_000);
+});

@@ -21,13 +21,13 @@ beforeAll(async () => {
 });
 afterAll(() => world.stop());
 
-const submitMany = (count: number, name: string) =>
+const submitMany = (count: number, name: string, seconds = 0.2) =>
   Promise.all(
     Array.from({ length: count }, (_, index) =>
       world.orbweaver.submit({
         name,
         gang: { gpus: 1 + (index % 3) },
-        run: { command: ["sh", "-c", "sleep 0.2"] },
+        run: { command: ["sleep", String(seconds)] },
       }),
     ),
   );
@@ -49,10 +49,10 @@ async function wantAllCompleted(jobs: readonly { readonly jobId: string }[]): Pr
 describe("a crowd of jobs", () => {
   it("200 at once all run once and end", async () => {
     await wantAllCompleted(await submitMany(200, "crowd"));
-  }, 180_000);
+  });
 
   it("ends as it should when the jobs' worker, then the fleet's worker, is killed in the middle", async () => {
-    const jobs = await submitMany(40, "kill");
+    const jobs = await submitMany(40, "kill", 3);
     await world.until("some run", (ledger) => ledger.leases.size > 5);
     await world.kill("jobs");
     await world.start("jobs", ["worker", "--role", "jobs"]);
@@ -60,7 +60,7 @@ describe("a crowd of jobs", () => {
     await world.kill("fleet");
     await world.start("fleet", ["worker", "--role", "fleet"]);
     await wantAllCompleted(jobs);
-  }, 180_000);
+  });
 
   it("ends as it should when the agent is killed and started again: what runs is taken over, nothing starts twice", async () => {
     const { jobId } = await world.orbweaver.submit({
@@ -79,5 +79,5 @@ describe("a crowd of jobs", () => {
     await world.kill("agent-alpha");
     await world.startAgent("alpha");
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });
-  }, 180_000);
+  });
 });

@@ -80,8 +80,10 @@ it("the command line works with the key, and names a missing one with exit statu
   for (const verb of ["status", "explain"]) {
     expect(await world.cli([verb, jobId])).toMatchObject({ code: 0 });
   }
-  const listed = await world.cli(["list", "--all", "--json"]);
-  expect(listed.stdout).toContain(jobId);
+  // Lists are as the server's list of workflows, which is behind.
+  await expect
+    .poll(async () => (await world.cli(["list", "--all", "--json"])).stdout)
+    .toContain(jobId);
   const other = path.join(folder, "other");
   await writeFile(other, newKeyLine(), { mode: 0o600 });
   for (const verb of [["list"], ["submit", "--gpus", "1", "--", "true"]]) {

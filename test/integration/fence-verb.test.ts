@@ -12,7 +12,7 @@ const cluster = (name: string): string => `
     site: here
     jurisdiction: EU
     simulated: true
-    silence: 3s
+    silence: 15s
     fence: 10m
     hosts:
       - { name: h1, gpus: 2, type: H100 }
@@ -41,18 +41,18 @@ it("a silent host is named with its times; answering hosts are refused; a fence 
     },
   });
   const noted = (): string => readFileSync(note, { encoding: "utf8", flag: "a+" }).trim();
-  await expect.poll(noted, { timeout: 30_000 }).not.toBe("");
+  await expect.poll(noted).not.toBe("");
   const pid = Number(noted());
   const { leases } = await world.ledger();
   const host = [...leases.values()][0]?.gpus[0]?.host ?? "";
 
   const early = await world.cli(["fence", host]);
   expect(early.code).toBe(1);
-  expect(early.stderr).toMatch(/NOT_ALLOWED: no host was fenced: .* answered within the last 3 s/);
+  expect(early.stderr).toMatch(/NOT_ALLOWED: no host was fenced: .* answered within the last 15 s/);
 
   await world.kill(`agent-${host.split("/")[0] ?? ""}`);
   await world.until("the fleet has heard of the silence", ({ hosts }) =>
-    [...hosts.values()].some(({ silentSinceMs }) => silentSinceMs !== undefined),
+    [...hosts].some(([id, { silentSinceMs }]) => id === host && silentSinceMs !== undefined),
   );
   const shown = await world.cli(["fleet", "show"]);
   expect(shown.stdout).toContain(`\n  ${host}: silent for `);
@@ -73,8 +73,8 @@ it("a silent host is named with its times; answering hosts are refused; a fence 
   expect(result.attempts).toBe(2);
   expect(result.hosts).not.toContain(host);
   expect((await world.cli(["fleet", "show"])).stdout).toMatch(
-    new RegExp(`\\n {2}${host}: fenced \\d+s ago, used again when its agent registers\\n`),
+    new RegExp(`\\n {2}${host}: fenced \\S+s ago, used again when its agent registers\\n`),
   );
   // The fence was a lie, for the test's sake: the first run's shim has gone on.
   process.kill(pid, "SIGKILL");
-}, 240_000);
+});

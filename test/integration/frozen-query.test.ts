@@ -56,4 +56,4 @@ it("goes on as its history says", async () => {
   const { worker: dataConverter } = createConverters();
   const workflowBundle = { codePath: path.join(ROOT, "dist/workflow-bundle.js") };
   await Worker.runReplayHistory({ workflowBundle, dataConverter }, history);
-}, 180_000);
+});

@@ -91,11 +91,11 @@ it("is seen everywhere, and an idle job of a tenant that wants none is told of a
   );
   await submit("idler", "wasteful");
   await until(async () => ((await status("idler")).state === "held" ? true : undefined));
-  const told = await until(() =>
-    Promise.resolve(
-      existsSync(join(dir, "told")) ? readFileSync(join(dir, "told"), "utf8") : undefined,
-    ),
-  );
+  // The shell makes the file before `cat` writes to it.
+  const told = await until(() => {
+    const text = existsSync(join(dir, "told")) ? readFileSync(join(dir, "told"), "utf8") : "";
+    return Promise.resolve(text.endsWith("}\n") || text.endsWith("}") ? text : undefined);
+  });
   expect(JSON.parse(told)).toMatchObject({
     event: "gpu-idle",
     job: { id: "idler", tenant: "wasteful", gpus: 1 },

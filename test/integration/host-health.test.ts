@@ -131,7 +131,7 @@ it("a host whose prologue fails refuses the job by name, and is set aside until 
       ) as string,
     },
   ]);
-  expect(await cli("status", "refused")).toContain("its prologue failed");
+  await expect.poll(() => cli("status", "refused")).toContain("its prologue failed");
   writeFileSync(join(dir, "bad"), "none");
   await cli("undrain", HOST);
   await until((all) => all.every(({ isDrained }) => isDrained !== true));

@@ -197,7 +197,7 @@ describe("suspend, resume and requeue", () => {
     const dir = path.join(world.stateDir, "checkpoints");
     const run = {
       command: ["sh", "-c", training(flag)],
-      checkpoint: { signal: "USR1", dir, grace: "5s" },
+      checkpoint: { signal: "USR1", dir, grace: "2m" },
     };
     const id = await submit("train", { gang: 4, timeLimit: "1h", run });
     await expect.poll(() => orbweaver("logs", id).catch(() => ""), POLL).toContain("from 0");
