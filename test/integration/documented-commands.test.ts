@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { blocksThatNeed, openScratch, type Scratch } from "../docs/pages.ts";
 
 /** A block starts and ends a fleet of its own; on a busy machine that alone takes a minute. */
-const TIMEOUT_MS = 300_000;
+const TIMEOUT_MS = 600_000;
 
 /** What a reader should see, by a part of the block that prints it. */
 const WANTED = [
@@ -17,8 +17,11 @@ beforeEach(() => {
   scratch = openScratch();
 });
 afterEach(() => {
-  scratch.run("orbweaver down --purge");
-  scratch.remove();
+  try {
+    scratch.run("orbweaver down --purge");
+  } finally {
+    scratch.remove();
+  }
 });
 
 const blocks = blocksThatNeed("fleet").map((block) => ({
