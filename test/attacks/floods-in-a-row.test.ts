@@ -8,8 +8,8 @@ import { startWorld, type World } from "../support/world.ts";
 import { flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
 
 /** The bar of 10 s is that of `bench floods`, on quiet cores. */
-const DURING_MS = 60_000;
-const AFTER_MS = 15_000;
+const DURING_MS = 90_000;
+const AFTER_MS = 30_000;
 
 let world: World;
 beforeAll(async () => {

