@@ -97,6 +97,7 @@ describe("a job that waits for another", () => {
       onFailedDependency: "release",
     });
     expect(await outcomeOf(afterStart)).toMatchObject({ kind: "completed" });
+    await untilHeard(afterFailure, "running");
     expect((await viewOf(afterFailure)).state).toBe("pending");
     await bad.end();
     for (const id of [afterFailure, afterBoth, released])
@@ -194,7 +195,9 @@ describe("a group", () => {
   it("of one file is submitted with its dependencies, and shown as one", async () => {
     const flag = path.join(world.stateDir, "group-1");
     const [prepare = "", train = "", publish = ""] = await submitGroup("night-1", flag);
-    expect((await viewOf(publish)).spec?.after).toEqual([{ job: train, on: "end" }]);
+    await expect
+      .poll(async () => (await viewOf(publish)).spec?.after)
+      .toEqual([{ job: train, on: "end" }]);
     await untilHeard(train, "running");
     await expect
       .poll(() => shown("night-1"), POLL)

@@ -33,9 +33,17 @@ it("goes on as its history says", async () => {
   const atRest = async (): Promise<void> => {
     while ((await fleet.describe()).raw.pendingWorkflowTask) await sleep(50);
   };
+  const frozenAtRest = async (): Promise<void> => {
+    for (;;) {
+      await atRest();
+      world.process("fleet").kill("SIGSTOP");
+      // A task may have come in between.
+      if (!(await fleet.describe()).raw.pendingWorkflowTask) return;
+      world.process("fleet").kill("SIGCONT");
+    }
+  };
   for (let turn = 0; turn < TURNS; turn += 1) {
-    await atRest();
-    world.process("fleet").kill("SIGSTOP");
+    await frozenAtRest();
     const asked: Promise<unknown>[] = [];
     for (const untilMs = Date.now() + FROZEN_MS; Date.now() < untilMs; await sleep(200)) {
       asked.push(ask());

@@ -153,9 +153,9 @@ describe("retry", () => {
     const again = { jobId: `${id}-r1`, isNew: true };
     expect(said).toMatchObject({ jobs: [{ jobId: id, again }] });
     expect(await orbweaver(["retry", id])).toBe(`${id}  again as ${id}-r1\n`);
+    expect(await world.orbweaver.job(`${id}-r1`).outcome()).toMatchObject({ kind: "failed" });
     const { spec } = await world.orbweaver.job(`${id}-r1`).view();
     expect(spec).toEqual((await world.orbweaver.job(id).view()).spec);
-    expect(await world.orbweaver.job(`${id}-r1`).outcome()).toMatchObject({ kind: "failed" });
     expect(await orbweaver(["retry", `${id}-r1`])).toBe(`${id}-r1  again as ${id}-r2\n`);
   });
 
