@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createDecider, DECIDE_DEADLINES, type Decider } from "../../activities/decider.ts";
+import { createDecider, type Decider } from "../../activities/decider.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import type { Decision, Feed } from "../../protocol/control-contract.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
@@ -22,8 +22,10 @@ import { NEWEST_RULES, type Ledger, type LedgerEvent } from "../../scheduling/le
 import { ask, fleetShape, readyLedger } from "../scheduling/builders.ts";
 
 /** The machine may be busy; what the threads answer is the question here. */
-const PATIENT = { fedMs: 8_000, wholeMs: 8_000 };
-const LATE_MS = 2 * DECIDE_DEADLINES.wholeMs;
+const PATIENT = { fedMs: 60_000, wholeMs: 60_000 };
+/** A thread that is late by ten seconds is taken for stuck. */
+const HASTY = { fedMs: 3_000, wholeMs: 3_000 };
+const LATE_MS = 2 * HASTY.wholeMs;
 
 let dir: string;
 beforeAll(() => {
@@ -58,6 +60,7 @@ describe("with threads that only wait", () => {
     decider = createDecider({
       storeDir: dir,
       threadFile,
+      deadlines: HASTY,
       onFallback: (reason) => fallbacks.push(reason),
     });
   });
@@ -75,7 +78,7 @@ describe("with threads that only wait", () => {
     const [[late], [meanwhile]] = [await answerAfter(LATE_MS), await answerAfter(0)];
     expect([late, meanwhile]).toEqual(["baseline", "baseline"]);
     expect(fallbacks).toEqual([
-      `no plan within ${DECIDE_DEADLINES.wholeMs} ms`,
+      `no plan within ${HASTY.wholeMs} ms`,
       "the last question has not been answered yet",
     ]);
     for (let answer = await answerAfter(0); ; answer = await answerAfter(0)) {

@@ -152,7 +152,7 @@ it("an address that does not answer leaves up.json as it was", async () => {
   expect({ code, stderr }).toMatchObject({ code: 4 });
   expect(stderr).toContain("NO_CONNECTION");
   expect(readFileSync(join(stateDir, "up.json"), "utf8")).toBe(before);
-}, 20_000);
+});
 
 const FLEET = join(import.meta.dirname, "../../data/fleets/small.yaml");
 
@@ -170,7 +170,7 @@ it("says when the file has another name for the fleet than commands will need", 
   const [asDefault, asItself] = await Promise.all([up(), up("--fleet", "walk")]);
   expect(asDefault).toContain("the file names this fleet walk, but it runs as default");
   expect(asItself).not.toContain("names this fleet");
-}, 20_000);
+});
 
 describe("down", () => {
   async function livingProcess(): Promise<{ child: ChildProcess; server: UpServer; root: string }> {

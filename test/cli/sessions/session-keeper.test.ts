@@ -56,17 +56,19 @@ describe("a kept session", () => {
     const of = keeper("sleep", "60");
     const job = started(of.ofJob);
     const session = started(of.ofSession);
-    await expect.poll(() => existsSync(`${folderOf(of)}/pid`), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => existsSync(`${folderOf(of)}/pid`), { timeout: 60_000 }).toBe(true);
     process.kill(-(session.pid ?? 0), "SIGKILL");
     expect(await endOf(job)).toBe(129);
   });
 
   it("passes an interrupt to the command, which may go on", async () => {
-    const of = keeper("sh", "-c", 'trap "echo heard" INT; sleep 0.5; sleep 0.5; exit 4');
+    const of = keeper(
+      ...["sh", "-c"],
+      'trap "heard=yes" INT; echo up; until [ "$heard" ]; do sleep 0.05; done; exit 4',
+    );
     const job = started(of.ofJob);
     const session = started(of.ofSession);
-    await expect.poll(() => existsSync(`${folderOf(of)}/pid`), { timeout: 20_000 }).toBe(true);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await once(session.stdout ?? session, "data");
     process.kill(-(session.pid ?? 0), "SIGINT");
     expect(await endOf(session)).toBe(4);
     expect(await endOf(job)).toBe(4);
@@ -81,7 +83,7 @@ describe("a kept session", () => {
   it("ends when the job is stopped before anybody came, and leaves no folder", async () => {
     const of = keeper("true");
     const job = started(of.ofJob);
-    await expect.poll(() => existsSync(folderOf(of)), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => existsSync(folderOf(of)), { timeout: 60_000 }).toBe(true);
     job.kill("SIGTERM");
     expect(await endOf(job)).toBe(143);
     expect(existsSync(folderOf(of))).toBe(false);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startServer } from "../../../workers/server/index.ts";
 import type { StartOptions } from "../../../workers/server/index.ts";
+import { drawFreePort } from "../../../workers/server/ports.ts";
 import { linesOf, newWorld, writeScript } from "./fakes.ts";
 
 /** Options with a fake program of these lines, and the file that it may write to. */
@@ -25,11 +26,13 @@ test("the server is told its files, ports, attributes and speed, and nothing of 
     `echo "address=$TEMPORAL_ADDRESS" >> '${notes}'`,
     "exit 1",
   ]);
+  const port = await drawFreePort();
+  const uiPort = await drawFreePort(new Set([port]));
   const start = startServer({
     ...options,
     dbFile: join(noteFile, "..", "state", "x.db"),
-    port: 21_001,
-    uiPort: 21_002,
+    port,
+    uiPort,
     namespace: "lab",
     searchAttributes: [{ name: "Gpus", type: "Int" }],
     extraDynamicConfig: { "history.rps": 7, "worker.x": "y" },
@@ -39,8 +42,8 @@ test("the server is told its files, ports, attributes and speed, and nothing of 
   const notes = linesOf(noteFile);
   const following = (flag: string): readonly string[] =>
     notes.filter((_line, index) => notes[index - 1] === flag);
-  expect(following("--port")).toEqual(["21001"]);
-  expect(following("--ui-port")).toEqual(["21002"]);
+  expect(following("--port")).toEqual([String(port)]);
+  expect(following("--ui-port")).toEqual([String(uiPort)]);
   expect(following("--ip")).toEqual(["127.0.0.1"]);
   expect(following("--namespace")).toEqual(["lab"]);
   expect(following("--search-attribute")).toEqual(["Gpus=Int"]);
@@ -60,8 +63,8 @@ test("a server that ends at once is reported with the last lines of its log", as
 
 test("a server that never answers is given up and ended", async () => {
   const { options, noteFile } = fakeServer((notes) => [`echo $$ > '${notes}'`, "exec sleep 600"]);
-  await expect(startServer({ ...options, readyWithinMs: 500 })).rejects.toThrow(
-    "did not answer within 0.5 s",
+  await expect(startServer({ ...options, readyWithinMs: 5_000 })).rejects.toThrow(
+    "did not answer within 5 s",
   );
   const pid = linesOf(noteFile)[0] ?? "";
   expect(spawnSync("kill", ["-0", pid]).status).not.toBe(0);
@@ -74,13 +77,14 @@ test("a program that cannot be run is named", async () => {
 });
 
 const RACES = [
-  { name: "drawn ports are drawn again", given: {}, wantStarts: 4 },
-  { name: "given ports are not", given: { port: 21_003, headless: true }, wantStarts: 1 },
+  { name: "drawn ports are drawn again", isGiven: false, wantStarts: 4 },
+  { name: "given ports are not", isGiven: true, wantStarts: 1 },
 ];
 
 test.each(RACES)(
   "when another process takes the port first, $name",
-  async ({ given, wantStarts }) => {
+  async ({ isGiven, wantStarts }) => {
+    const given = isGiven ? { port: await drawFreePort(), headless: true } : {};
     const { options, noteFile } = fakeServer((notes) => [
       `echo start >> '${notes}'`,
       "echo 'listen tcp: bind: address already in use' >&2",
