@@ -54,10 +54,13 @@ function unpack(root) {
   for (const [file, text] of Object.entries(texts)) {
     const at = path.join(root, file);
     mkdirSync(path.dirname(at), { recursive: true });
-    writeFileSync(at, text, { mode: 0o755 });
+    writeFileSync(at, withoutMapNames(text), { mode: 0o755 });
   }
   sharePackages(root);
 }
+
+/** The maps that programs name are not packed, and who loads the programs complains of each. */
+const withoutMapNames = (text) => text.replace(/^\/\/# sourceMappingURL=(?!data:)\S+\n?/gm, "");
 
 /** Where the packages are: in this checkout, or wherever its link leads. */
 function sharePackages(root) {
