@@ -45,10 +45,13 @@ it("a job wakes both workers, which end again; a query wakes them too", async ()
   await untilAsleep();
   const [fleet, jobs] = [await startsOf("fleet"), await startsOf("jobs")];
   await cli("submit", "--gpus", "1", "--wait", "--", "true");
-  expect([await startsOf("fleet"), await startsOf("jobs")]).toEqual([fleet + 1, jobs + 1]);
+  // More than once where the start of one takes longer than the other one idles.
+  expect(await startsOf("fleet")).toBeGreaterThan(fleet);
+  expect(await startsOf("jobs")).toBeGreaterThan(jobs);
   await untilAsleep();
+  const before = await startsOf("fleet");
   expect(JSON.parse(await cli("fleet", "show", "--json"))).toMatchObject({});
-  expect(livingOnDemand(stateDir()).map(({ role }) => role)).toContain("fleet");
+  expect(await startsOf("fleet")).toBeGreaterThan(before);
   await untilAsleep();
 });
 

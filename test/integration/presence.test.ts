@@ -17,8 +17,8 @@ clusters:
     site: here
     jurisdiction: EU
     simulated: true
-    silence: 3s
-    fence: 3s
+    silence: 8s
+    fence: 8s
     hosts:
       - { name: "a[1-3]", gpus: 4, type: H100 }
 `;
@@ -43,7 +43,7 @@ async function contact(): Promise<{ runId: string; sinceS: number | undefined }>
 
 const untilInContact = (otherThan = ""): Promise<{ runId: string; sinceS: number | undefined }> =>
   expect
-    .poll(contact, { timeout: 30_000 })
+    .poll(contact, { timeout: 60_000 })
     .toMatchObject({
       runId: expect.not.stringMatching(`^${otherThan || "none"}$`),
       sinceS: expect.any(Number),
@@ -52,15 +52,15 @@ const untilInContact = (otherThan = ""): Promise<{ runId: string; sinceS: number
 
 it("one contact outlasts its heartbeat timeout many times over", async () => {
   const first = await untilInContact();
-  await new Promise((wake) => setTimeout(wake, 12_000));
+  await new Promise((wake) => setTimeout(wake, 25_000));
   expect(await contact()).toEqual(first);
-}, 60_000);
+}, 120_000);
 
 it("an agent whose presence was terminated starts it again, and is in contact", async () => {
   const { runId } = await untilInContact();
   await world.temporal.workflow.getHandle(presenceWorkflowId(world.fleet, "alpha")).terminate();
   expect((await untilInContact(runId)).runId).not.toBe(runId);
-}, 60_000);
+}, 120_000);
 
 /** Stands between an agent and its server; while it is cut, nothing gets through and nothing is said about it. */
 async function openLink(address: string) {
@@ -136,14 +136,14 @@ it("an agent whose link is cut stops what it runs by itself, and the job goes on
         ],
       },
     });
-    await expect.poll(() => textOf("starts"), { timeout: 30_000 }).toBe("up\n");
+    await expect.poll(() => textOf("starts"), { timeout: 60_000 }).toBe("up\n");
     const cutAtMs = Date.now();
     link.cut();
-    await expect.poll(() => textOf("told"), { timeout: 15_000 }).not.toBe("");
+    await expect.poll(() => textOf("told"), { timeout: 60_000 }).not.toBe("");
     const silentMs = Number(textOf("told")) - cutAtMs;
     // The last contact was at most a beat before the cut; the fleet waits for a silence and a fence after it.
-    expect(silentMs).toBeGreaterThan(1_500);
-    expect(silentMs).toBeLessThan(6_000);
+    expect(silentMs).toBeGreaterThan(4_000);
+    expect(silentMs).toBeLessThan(16_000);
     link.mend();
     const result = (await world.temporal.workflow.getHandle(jobId).result()) as JobResult;
     expect(result).toMatchObject({ attempts: 2 });
@@ -156,7 +156,7 @@ it("an agent whose link is cut stops what it runs by itself, and the job goes on
     rmSync(notes, { recursive: true, force: true });
     await world.startAgent("alpha");
   }
-}, 120_000);
+}, 240_000);
 
 it("an agent that ends is told of at once, not after its silence", async () => {
   await untilInContact();
@@ -165,5 +165,5 @@ it("an agent that ends is told of at once, not after its silence", async () => {
   await world.until("its hosts are not offered", ({ hosts }) =>
     [...hosts.values()].every(({ agent }) => agent === undefined),
   );
-  expect(Date.now() - startedMs).toBeLessThan(3_000);
-}, 60_000);
+  expect(Date.now() - startedMs).toBeLessThan(8_000);
+}, 120_000);

@@ -1,5 +1,7 @@
 /** @file Holds of the queue on a live fleet: by the command, through releases, and over a restart of the fleet's own run. */
 
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { userName } from "../../access/own-identity.ts";
 import { startWorld, type World } from "../support/world.ts";
@@ -56,7 +58,8 @@ const codeOf = async (id: string): Promise<string | undefined> =>
 
 describe("queue hold", () => {
   it("of a tenant lets its jobs wait, others start, and what runs go on; release lets them start", async () => {
-    const running = await submit("red", "sleep 6");
+    const go = path.join(world.stateDir, "go");
+    const running = await submit("red", `until [ -e ${go} ]; do sleep 0.1; done`);
     await world.until("it runs", ({ leases }) => leases.size === 1);
     expect(await json("queue", "hold", "--tenant", "red", "--reason", "audit")).toEqual({
       queue: { kind: "tenant", tenant: "red" },
@@ -77,6 +80,7 @@ describe("queue hold", () => {
     expect(await json("queue")).toMatchObject({ holds: [{ ...hold, isDraining: false }] });
     expect(await orbweaver("fleet", "show")).toMatch(/Held queues:\n {2}tenant red: held by /);
     expect(await json("fleet", "show")).toMatchObject({ holds: [hold] });
+    await writeFile(go, "");
     expect(await world.orbweaver.job(running).result()).toMatchObject({});
     expect(await codeOf(held)).toBe("QueueOnHold");
     expect(await orbweaver("queue", "release", "--tenant", "red")).toBe("tenant red  released\n");

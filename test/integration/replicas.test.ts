@@ -101,7 +101,7 @@ run: { command: [sleep, "600"], grace: 2s, checkpoint: { signal: TERM, dir: ${fo
 class: inference
 gang: 1
 model: llama-3-8b
-serve: { engine: vllm, ttft: 500ms, tpot: 8ms, max: 3, scaleToZero: 3s }
+serve: { engine: vllm, ttft: 500ms, tpot: 8ms, max: 3, scaleToZero: 10s }
 run: { command: "exec ${process.execPath} ${ENGINE} $ORBWEAVER_ENGINE_ARGS", grace: 10s }
 `,
     );
@@ -140,11 +140,11 @@ run: { command: "exec ${process.execPath} ${ENGINE} $ORBWEAVER_ENGINE_ARGS", gra
     expect(await answer(url, 2)).toContain("t0 t1 ");
     child.kill("SIGTERM");
     expect(await once(child, "exit")).toEqual([0, null]);
-    await expect.poll(() => replicasOf("chat"), { interval: 250 }).toBe(1);
+    await expect.poll(() => replicasOf("chat"), { timeout: 60_000, interval: 250 }).toBe(1);
     expect((await world.cli(["cancel", "--label", "orbweaver/service=chat", "--yes"])).code).toBe(
       0,
     );
-  });
+  }, 300_000);
 });
 
 describe("a service of an .onnx model", () => {

@@ -198,7 +198,9 @@ run: { grace: 5s }
     const held = (await statusOf(guest)).attempts.at(-1)?.gpus ?? [];
     expect(held.map(({ mask }) => popCount(mask))).toEqual([2]);
     await Promise.all([cancelled(guest), cancelled(owner)]);
-  });
+    // The next job takes fewer GPUs where it has to wait for them.
+    await world.until("the GPUs are free", ({ leases }) => leases.size === 0);
+  }, 300_000);
 });
 
 describe("an inference job with an engine for language models", () => {
@@ -236,5 +238,5 @@ run: { command: "echo stand-in $ORBWEAVER_ENGINE_ARGS; exec sleep 600", grace: 5
       { launchExtras: [{ part: "engine", kind: "done" }] },
     ]);
     await Promise.all([cancelled(guest), cancelled(owner)]);
-  });
+  }, 300_000);
 });

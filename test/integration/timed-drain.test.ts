@@ -1,6 +1,6 @@
 /** @file Drains at a time, and rolling reboots, on a live fleet of three hosts with an agent each. */
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -43,7 +43,7 @@ describe("drain --at", () => {
   it("drains when the time has come, is listed until then, and undrain calls it off", async () => {
     const later = ["drain", "west/h1", "--at", "+1h", "--reason", "new fans"];
     expect(await orbweaver(...later)).toContain("west/h1  will be drained on ");
-    await orbweaver("drain", "east/h1", "--at", "+4s", "--json");
+    await orbweaver("drain", "east/h1", "--at", "+8s", "--json");
     await expect.poll(drained, POLL).toEqual(["east/h1"]);
     await expect.poll(planned, POLL).toMatchObject([{ host: "west/h1", reason: "new fans" }]);
     expect(await orbweaver("fleet", "show")).toMatch(
@@ -91,16 +91,26 @@ describe("drain --reboot", () => {
 
   it("reboots each host once nothing holds its GPUs, never more than are named at a time", async () => {
     const file = path.join(notes, "asked");
+    const go = path.join(notes, "go");
     const { jobId } = await world.orbweaver.submit({
       name: "first",
       gang: 2,
       constraints: { clusters: ["east"] },
-      run: { command: ["sleep", "5"], launch: "per-host" },
+      run: { command: ["sh", "-c", `until [ -e ${go} ]; do sleep 0.1; done`], launch: "per-host" },
     });
     await world.until("the job runs", ({ leases }) => leases.size > 0);
     const words = ["drain", ...hosts, "--reboot", "--parallel", "2", "--json"];
     const running = world.cli([...words, "--command", `echo $ORBWEAVER_HOST >> ${file}`]);
-    expect(await rebootAsked(file, running)).toBe(2);
+    const [most] = await Promise.all([
+      rebootAsked(file, running),
+      world
+        .until(
+          "it is waited for beside another host",
+          ({ hosts: now }) => [...now.values()].filter(({ isDrained }) => isDrained).length === 2,
+        )
+        .finally(() => writeFileSync(go, "")),
+    ]);
+    expect(most).toBe(2);
     const { code, stdout, stderr } = await running;
     expect({ code, stderr }).toEqual({ code: 0, stderr });
     expect(JSON.parse(stdout)).toMatchObject({ failed: [], left: [] });

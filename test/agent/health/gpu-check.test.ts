@@ -142,7 +142,7 @@ describe("jobs on broken GPUs", () => {
         graceMs: ms(1_000),
         checkpoint: {
           order: { kind: "command", command: ["touch", `${dir}/saved`] },
-          graceMs: ms(5_000),
+          graceMs: ms(60_000),
         },
       },
     });
