@@ -13,8 +13,8 @@ const cluster = (name: string): string => `
     site: here
     jurisdiction: EU
     simulated: true
-    silence: 3s
-    fence: 6s
+    silence: 5s
+    fence: 10s
     fabric: { bandwidth: 100 Gbps }
     hosts:
       - { name: h1, gpus: 2, type: H100 }

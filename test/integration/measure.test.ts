@@ -61,7 +61,7 @@ describe("fleet measure", () => {
 
   it("killed in the middle, command and agent alike, it goes on and measures nothing twice", async () => {
     const cli = path.join(ROOT, "dist/cli/main.js");
-    const command = spawn(process.execPath, [cli, ...MEASURE, "--stand-in-delay", "300"], {
+    const command = spawn(process.execPath, [cli, ...MEASURE, "--stand-in-delay", "1000"], {
       env: world.env,
       stdio: "ignore",
     });

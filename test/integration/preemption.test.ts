@@ -257,7 +257,7 @@ describe("an inference job on a full fleet", () => {
     await world.kill("fleet");
     const slow = await slowFleetWorker();
     try {
-      const { train, infer } = await evicted(training("spared", 60));
+      const { train, infer } = await evicted(training("spared", 120));
       await slow.hasOrder;
       await handle(infer).cancel();
       await world.until("the order is taken back", ({ leases, reservations }) => {
@@ -283,7 +283,7 @@ describe("an inference job on a full fleet", () => {
     const checkpoint = { signal: "USR1", grace: "2s" } as const;
     const deaf = training("deaf", 0, { run: { command, checkpoint, grace: "1s" } });
     const train = await submit(deaf);
-    await expect.poll(async () => (await linesOf("deaf")).length, { timeout: 30_000 }).toBe(8);
+    await expect.poll(async () => (await linesOf("deaf")).length, { timeout: 60_000 }).toBe(8);
     const infer = await submit(inference(4, 1));
     expect((await resultOf(infer)).gpus).toBe(4);
     const { attempts } = await viewOf(train);
