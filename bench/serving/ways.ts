@@ -7,12 +7,13 @@
  */
 
 import { setTimeout as pause } from "node:timers/promises";
-import { InferenceSession, Tensor } from "onnxruntime-node";
+import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ServingPlan } from "../../domain/model/serving-plan.ts";
 import { trialFeeds } from "../../models/onnx/onnx-feeds.ts";
 import type { OnnxModel } from "../../models/onnx/onnx-model.ts";
 import type { TensorValue } from "../../models/onnx/onnx-session.ts";
+import { onnxruntime, type Onnxruntime } from "../../models/onnxruntime.ts";
 import { openSplit } from "../../workers/serving/split-model.ts";
 
 export type Tensors = ReadonlyMap<string, TensorValue>;
@@ -74,7 +75,8 @@ export function rivals(bytes: Uint8Array, threads: number): readonly [Way, ...Wa
   const way = (name: string, settings: InferenceSession.SessionOptions): Way => ({
     name,
     async open() {
-      const session = await InferenceSession.create(bytes, {
+      const runtime = await onnxruntime();
+      const session = await runtime.InferenceSession.create(bytes, {
         interOpNumThreads: 1,
         logSeverityLevel: 4,
         ...settings,
@@ -82,7 +84,7 @@ export function rivals(bytes: Uint8Array, threads: number): readonly [Way, ...Wa
       return {
         async run(feeds) {
           const answers = await session.run(
-            Object.fromEntries([...feeds].map(([name, value]) => [name, tensorOf(value)])),
+            Object.fromEntries([...feeds].map(([name, value]) => [name, tensorOf(runtime, value)])),
           );
           return Object.values(answers).map(({ data }) => data);
         },
@@ -105,9 +107,9 @@ export function rivals(bytes: Uint8Array, threads: number): readonly [Way, ...Wa
   ];
 }
 
-const tensorOf = ({ type, shape, data }: TensorValue): Tensor =>
+const tensorOf = (runtime: Onnxruntime, { type, shape, data }: TensorValue): Tensor =>
   // onnxruntime types its constructor by literal pairs of type and array; the pair is one that it gave.
-  new Tensor(type as "float32", data as Float32Array, shape);
+  new runtime.Tensor(type as "float32", data as Float32Array, shape);
 
 /** All ways are open; one that has not its turn sleeps. */
 export async function timedInTurn(

@@ -4,7 +4,7 @@
  * One thread, because a second gains little at this size and its pool spins; `run` works in the calling thread, behind a promise.
  */
 
-import { InferenceSession, Tensor } from "onnxruntime-node";
+import { onnxruntime } from "../onnxruntime.ts";
 import type { TokenBatch } from "./batch.ts";
 
 interface Feed {
@@ -18,6 +18,7 @@ export interface Session {
 }
 
 export async function openSession(model: Uint8Array): Promise<Session> {
+  const { InferenceSession, Tensor } = await onnxruntime();
   const session = await InferenceSession.create(model, {
     intraOpNumThreads: 1,
     interOpNumThreads: 1,

@@ -7,6 +7,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { checkOnnxruntime } from "../onnxruntime.ts";
 import { trainParameters, type TrainingTask } from "./training.ts";
 
 export type TrainingAnswer = { readonly parameters: Float32Array } | { readonly error: string };
@@ -14,6 +15,8 @@ export type TrainingAnswer = { readonly parameters: Float32Array } | { readonly 
 export async function trainInThread(task: TrainingTask): Promise<Float32Array> {
   const file = fileURLToPath(new URL("./training-thread.js", import.meta.url));
   if (!existsSync(file)) return trainParameters(task);
+  // An error of the thread comes as text, without its code.
+  checkOnnxruntime();
   const thread = new Worker(file, { workerData: task });
   try {
     return await new Promise<Float32Array>((resolve, reject) => {

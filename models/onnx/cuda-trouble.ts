@@ -2,6 +2,7 @@
  * @file Whether onnxruntime can run a model on a GPU here: tried, because its list of providers names those whose libraries are missing too.
  */
 
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { onnxBytes } from "./onnx-file.ts";
 import { openOnnx } from "./onnx-session.ts";
 
@@ -12,6 +13,7 @@ export async function cudaTrouble(): Promise<string | undefined> {
     await session.release();
     return undefined;
   } catch (error) {
+    if (error instanceof OrbweaverError) throw error;
     const why = error instanceof Error ? error.message : String(error);
     return `onnxruntime has no CUDA provider that works here (${why.replace(/\s+/g, " ").slice(0, 200)}).`;
   }

@@ -8,7 +8,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { InferenceSession, Tensor } from "onnxruntime-node";
+import type { InferenceSession, Tensor } from "onnxruntime-node";
+import { onnxruntime, type Onnxruntime } from "../onnxruntime.ts";
 import type { OnnxType } from "./onnx-type.ts";
 
 export interface TensorValue {
@@ -70,7 +71,8 @@ export async function openOnnx(
   { threads = 1, optimise = "all", isProfiled = false, cudaGpu }: OnnxSessionOptions = {},
 ): Promise<OnnxSession> {
   const folder = isProfiled ? mkdtempSync(join(tmpdir(), "orbweaver-profile-")) : undefined;
-  const session = await InferenceSession.create(model, {
+  const runtime = await onnxruntime();
+  const session = await runtime.InferenceSession.create(model, {
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     logSeverityLevel: 4,
@@ -86,7 +88,9 @@ export async function openOnnx(
     inputs: session.inputMetadata.map(portOf),
     outputs: session.outputMetadata.map(portOf),
     async run(feeds) {
-      const tensors = Object.fromEntries([...feeds].map(([name, value]) => [name, made(value)]));
+      const tensors = Object.fromEntries(
+        [...feeds].map(([name, value]) => [name, made(runtime, value)]),
+      );
       const answers = await session.run(tensors);
       return new Map(
         Object.entries(answers).map(([name, tensor]) => [name, taken(name, tensor)] as const),
@@ -110,9 +114,9 @@ function portOf(value: InferenceSession.ValueMetadata): SessionPort {
   return { name: value.name, type: value.type, shape };
 }
 
-const made = ({ type, shape, data }: TensorValue): Tensor =>
+const made = (runtime: Onnxruntime, { type, shape, data }: TensorValue): Tensor =>
   // onnxruntime types its constructor by literal pairs of type and array; which array goes with which type it checks itself.
-  new Tensor(type as "float32", data as Float32Array, shape);
+  new runtime.Tensor(type as "float32", data as Float32Array, shape);
 
 function taken(name: string, tensor: Tensor): TensorValue {
   const { type, dims, data } = tensor;

@@ -5,6 +5,7 @@
  * rules of our own can be wrong. Times (`onnx-times.ts`) come from further runs.
  */
 
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { trialFeeds, type FeedOptions, type Feeds } from "./onnx-feeds.ts";
 import { indexIn, markedModel, profiled, unmarked } from "./onnx-marks.ts";
 import { openOnnx, type TensorValue } from "./onnx-session.ts";
@@ -133,5 +134,10 @@ function typeAndShape(
   return { type, shape: shape.map(Number) };
 }
 
-const reasonOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ").slice(0, 400);
+/** What is no trouble of the model goes on. */
+function reasonOf(error: unknown): string {
+  if (error instanceof OrbweaverError) throw error;
+  return (error instanceof Error ? error.message : String(error))
+    .replace(/\s+/g, " ")
+    .slice(0, 400);
+}

@@ -1,0 +1,29 @@
+/**
+ * @file Loads onnxruntime where something runs or trains a model, and says how to install it where it is missing: the npm package leaves it to those who need it.
+ *
+ * Nothing else loads it, so whatever asks no model works without.
+ */
+
+import { createRequire } from "node:module";
+import { OrbweaverError } from "../domain/values/failure.ts";
+
+export type Onnxruntime = typeof import("onnxruntime-node");
+
+/** Throws NOT_FOUND with the remedy when there is none. */
+export async function onnxruntime(): Promise<Onnxruntime> {
+  checkOnnxruntime();
+  return await import("onnxruntime-node");
+}
+
+/** Throws as `onnxruntime` does, and loads nothing. `from`: the file that would load it. */
+export function checkOnnxruntime(from: string = import.meta.url): void {
+  try {
+    createRequire(from).resolve("onnxruntime-node");
+  } catch {
+    throw new OrbweaverError(
+      "NOT_FOUND",
+      "onnxruntime-node is not installed beside Orbweaver; only training the bandwidth model, ONNX models and serving them need it. " +
+        "Install it with: npm install --global --ignore-scripts onnxruntime-node@1.30.0",
+    );
+  }
+}

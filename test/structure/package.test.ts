@@ -1,0 +1,103 @@
+/** What `npm pack` puts into the package: the packages that run, a manifest that needs the registry alone, and one platform's bridge after the installation. */
+
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { checkOnnxruntime } from "../../models/onnxruntime.ts";
+import { manifestOf, packagesThatRun } from "../../tools/pack.mjs";
+import { readLock } from "../../tools/supply-chain.mjs";
+import { keepThisPlatform } from "../../tools/this-platform.mjs";
+
+const ROOT = join(import.meta.dirname, "../..");
+const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Parameters<
+  typeof manifestOf
+>[0];
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "orbweaver-pack-"));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("brings what runs, and neither bundlers nor onnxruntime", () => {
+  const places = packagesThatRun(readLock(), Object.keys(manifest.dependencies));
+  const brought = places.map((place) => place.slice("node_modules/".length));
+  const wanted = ["@temporalio/worker", "@temporalio/core-bridge", "rxjs", "zod", "libsql"];
+  expect(brought).toEqual(expect.arrayContaining(wanted));
+  const left = /^(webpack|memfs|unionfs|onnxruntime-.*|@swc\/.*|@libsql\/.*|vitest|typescript)$/;
+  expect(brought.filter((name) => left.test(name))).toEqual([]);
+});
+
+test("takes the package that Node would find, which may lie inside another one", () => {
+  const packages = {
+    "node_modules/a": { dependencies: { b: "1" } },
+    "node_modules/a/node_modules/b": { dependencies: { c: "1" } },
+    "node_modules/b": {},
+    "node_modules/c": { dependencies: { b: "2" } },
+  };
+  expect(packagesThatRun({ packages }, ["a"])).toEqual([
+    "node_modules/a",
+    "node_modules/a/node_modules/b",
+    "node_modules/b",
+    "node_modules/c",
+  ]);
+  expect(() => packagesThatRun({ packages }, ["d"])).toThrow("the lockfile has no d");
+});
+
+test("asks the registry for packages of one platform alone, none of which runs a script", () => {
+  const lock = readLock();
+  const lean = manifestOf(manifest, lock);
+  expect(lean).not.toHaveProperty("dependencies");
+  expect(lean).toMatchObject({
+    peerDependenciesMeta: { "onnxruntime-node": { optional: true } },
+    scripts: { postinstall: "node tools/this-platform.mjs" },
+  });
+  const fetched = Object.keys(lean["optionalDependencies"] ?? {});
+  expect(fetched.sort()).toEqual([
+    "@libsql/darwin-arm64",
+    "@libsql/darwin-x64",
+    "@libsql/linux-arm64-gnu",
+    "@libsql/linux-x64-gnu",
+  ]);
+  for (const name of fetched) {
+    expect(lock.packages[`node_modules/${name}`]).not.toHaveProperty("hasInstallScript");
+    expect(lock.packages[`node_modules/${name}`]).toMatchObject({
+      os: [expect.any(String)],
+      cpu: [expect.any(String)],
+    });
+  }
+});
+
+const RELEASES = "dist/node_modules/@temporalio/core-bridge/releases";
+
+test.each([
+  ["linux", "arm64", ["aarch64-unknown-linux-gnu"]],
+  ["darwin", "x64", ["x86_64-apple-darwin"]],
+  ["linux", "riscv64", ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin"]],
+])("keeps the bridge of %s on %s after the installation", (platform, arch, want) => {
+  for (const target of ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin"]) {
+    mkdirSync(join(folder, RELEASES, target), { recursive: true });
+    writeFileSync(join(folder, RELEASES, target, "index.node"), "");
+  }
+  keepThisPlatform(folder, { platform, arch });
+  expect(readdirSync(join(folder, RELEASES)).sort()).toEqual(want);
+});
+
+test("removes nothing in a clone, which has no packages in dist", () => {
+  expect(() => keepThisPlatform(folder)).not.toThrow();
+});
+
+test("without onnxruntime says how to install the very release that the package was tried with", () => {
+  const file = pathToFileURL(join(folder, "models/x.js")).href;
+  expect(() => checkOnnxruntime(file)).toThrow(
+    `npm install --global --ignore-scripts onnxruntime-node@${manifest.dependencies["onnxruntime-node"] ?? ""}`,
+  );
+});
+
+test("with onnxruntime has no word to say", () => {
+  expect(() => checkOnnxruntime()).not.toThrow();
+});

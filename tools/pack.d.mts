@@ -1,0 +1,8 @@
+import type { Lockfile } from "./supply-chain.mjs";
+
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly [key: string]: unknown;
+}
+export function packagesThatRun(lock: Lockfile, roots: readonly string[]): readonly string[];
+export function manifestOf(whole: Manifest, lock: Lockfile): Readonly<Record<string, unknown>>;

@@ -1,0 +1,172 @@
+/**
+ * @file What `npm pack` makes besides the build: the packages that run, without what only builds need, and the manifest that says so. `--undo` takes both back.
+ *
+ * Installed from the registry, the dependencies would take 640 MB: native libraries of all platforms, and a bundler that the finished bundle of the workflows
+ * has no use for. So the package brings its JavaScript in `dist/node_modules`, where Node finds it, as lean copies of what the lockfile names. Left to the
+ * registry is what differs by platform in packages of its own. Temporal's native bridge comes for every platform that Orbweaver runs on; after the
+ * installation `this-platform.mjs` keeps one.
+ */
+
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { readLock } from "./supply-chain.mjs";
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
+const VENDOR = path.join(ROOT, "dist/node_modules");
+const MANIFEST = path.join(ROOT, "package.json");
+const WHOLE = path.join(ROOT, "dist/.whole-package.json");
+
+/** A package for each platform, of which npm takes the one that fits; those with musl never fit, because Temporal's bridge needs glibc. */
+const FROM_REGISTRY = /^@libsql\/(linux-(x64|arm64)-gnu|darwin-(x64|arm64))$/;
+/** Whoever serves models or trains the bandwidth model installs it beside; see `models/onnxruntime.ts`. */
+const BESIDE = "onnxruntime-node";
+/** Only bundling needs them, and the bundle is in the package. The worker library loads those with a stand-in when it starts. */
+const BUNDLERS = new Set([
+  "@swc/core",
+  "memfs",
+  "source-map-loader",
+  "swc-loader",
+  "unionfs",
+  "webpack",
+]);
+const STAND_INS = ["memfs", "unionfs", "webpack"];
+/** Whose types those of the client's library name. */
+const TYPED = /^(@temporalio\/(client|common|proto)|@grpc\/grpc-js|long|nexus-rpc|protobufjs)$/;
+
+/** At the top of a package: what nothing runs. */
+const NO_FOLDERS = /^(sdk-core|bridge-macros|tests?|docs?|examples?|benchmarks?|scripts|\.github)$/;
+const NO_FILES =
+  /\.(map|ts|mts|cts|tsx|flow|md|markdown|yml|rs|tsbuildinfo|toml|lock)$|^\.|^(CHANGELOG|AUTHORS)/i;
+const TYPES = /\.d\.[cm]?ts$/;
+/** Other builds of the same code, which Node takes from none of our imports. */
+const TWINS = new Map([
+  ["rxjs", /^(src|dist\/(esm|esm5|bundles|types))$/],
+  ["yaml", /^browser$/],
+]);
+
+/** What runs, by its place in the lockfile: everything the manifest's dependencies need but what is left out above. */
+export function packagesThatRun(lock, roots) {
+  const found = new Set();
+  const open = roots.map((name) => ["", name]);
+  while (open.length > 0) {
+    const [from, name] = open.pop();
+    if (BUNDLERS.has(name) || name === BESIDE) continue;
+    const place = placeOf(lock, from, name);
+    if (place === undefined)
+      throw new Error(`the lockfile has no ${name} for ${from || "the root"}`);
+    if (found.has(place)) continue;
+    found.add(place);
+    for (const needed of Object.keys(lock.packages[place].dependencies ?? {}))
+      open.push([place, needed]);
+  }
+  return [...found].sort();
+}
+
+/** The nearest one, as Node looks for it. */
+function placeOf(lock, from, name) {
+  for (
+    let folder = from;
+    ;
+    folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/node_modules/")))
+  ) {
+    const place = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;
+    if (place in lock.packages) return place;
+    if (folder === "") return undefined;
+  }
+}
+
+/** The manifest of the package: what npm has to fetch, and what it does afterwards. */
+export function manifestOf(whole, lock) {
+  const { dependencies, devDependencies: _development, overrides: _overrides, ...kept } = whole;
+  const fetched = Object.entries(lock.packages["node_modules/libsql"].optionalDependencies);
+  return {
+    ...kept,
+    scripts: { postinstall: "node tools/this-platform.mjs" },
+    optionalDependencies: Object.fromEntries(fetched.filter(([name]) => FROM_REGISTRY.test(name))),
+    peerDependencies: { [BESIDE]: dependencies[BESIDE] },
+    peerDependenciesMeta: { [BESIDE]: { optional: true } },
+  };
+}
+
+function make() {
+  undo();
+  const whole = JSON.parse(readFileSync(MANIFEST, "utf8"));
+  const lock = readLock();
+  for (const place of packagesThatRun(lock, Object.keys(whole.dependencies))) {
+    const name = place.slice(place.lastIndexOf("node_modules/") + 13);
+    copyLean(name, path.join(ROOT, place), path.join(VENDOR, place.slice("node_modules/".length)));
+  }
+  for (const name of STAND_INS) writeStandIn(path.join(VENDOR, name), name);
+  copyFileSync(MANIFEST, WHOLE);
+  // At one stroke, because others may be reading it.
+  writeFileSync(`${MANIFEST}.next`, `${JSON.stringify(manifestOf(whole, lock), null, 2)}\n`);
+  renameSync(`${MANIFEST}.next`, MANIFEST);
+}
+
+function undo() {
+  rmSync(VENDOR, { recursive: true, force: true });
+  if (existsSync(WHOLE)) renameSync(WHOLE, MANIFEST);
+}
+
+function copyLean(name, from, to, below = "") {
+  const entries = readdirSync(from, { withFileTypes: true });
+  for (const entry of entries) {
+    const inside = below === "" ? entry.name : `${below}/${entry.name}`;
+    if (
+      entry.isDirectory()
+        ? isFolderLeftOut(name, inside, entry.name)
+        : isFileLeftOut(name, entry.name)
+    )
+      continue;
+    const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)];
+    if (entry.isDirectory()) {
+      copyLean(name, source, target, inside);
+      continue;
+    }
+    mkdirSync(to, { recursive: true });
+    copyFileSync(source, target);
+  }
+}
+
+function isFolderLeftOut(name, inside, last) {
+  // Those inside are places of their own.
+  if (last === "node_modules") return true;
+  // Orbweaver does not run on Windows.
+  if (name === "@temporalio/core-bridge" && /^releases\/.*-windows-/.test(inside)) return true;
+  return NO_FOLDERS.test(inside) || TWINS.get(name)?.test(inside) === true;
+}
+
+const isFileLeftOut = (name, file) =>
+  NO_FILES.test(file) && !(TYPED.test(name) && TYPES.test(file));
+
+/** Loads, and says what is missing when it is asked to work. */
+function writeStandIn(folder, name) {
+  mkdirSync(folder, { recursive: true });
+  const text =
+    "the npm package of Orbweaver brings no bundler of workflows; run this in a clone of the repository";
+  const names = ["Volume", "Union", "webpack"];
+  writeFileSync(
+    path.join(folder, "index.js"),
+    `class Missing {\n  constructor() {\n    throw new Error(${JSON.stringify(text)});\n  }\n}\n` +
+      names.map((each) => `exports.${each} = Missing;\n`).join(""),
+  );
+  writeFileSync(
+    path.join(folder, "package.json"),
+    `${JSON.stringify({ name, version: "0.0.0", private: true, main: "index.js", license: "Apache-2.0" }, null, 2)}\n`,
+  );
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  if (process.argv.includes("--undo")) undo();
+  else make();
+}

@@ -1,0 +1,4 @@
+export function keepThisPlatform(
+  root: string,
+  machine?: { readonly arch: string; readonly platform: string },
+): void;
