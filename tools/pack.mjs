@@ -47,6 +47,8 @@ const TYPED = /^(@temporalio\/(client|common|proto)|@grpc\/grpc-js|long|nexus-rp
 const NO_FOLDERS = /^(sdk-core|bridge-macros|tests?|docs?|examples?|benchmarks?|scripts|\.github)$/;
 const NO_FILES =
   /\.(map|ts|mts|cts|tsx|flow|md|markdown|yml|rs|tsbuildinfo|toml|lock)$|^\.|^(CHANGELOG|AUTHORS)/i;
+/** Whoever passes a package on passes these on with it. */
+const TERMS = /^(licen[cs]e|notice|copying|copyright|third-?party)/i;
 const TYPES = /\.d\.[cm]?ts$/;
 /** Other builds of the same code, which Node takes from none of our imports. */
 const TWINS = new Map([
@@ -146,8 +148,8 @@ function isFolderLeftOut(name, inside, last) {
   return NO_FOLDERS.test(inside) || TWINS.get(name)?.test(inside) === true;
 }
 
-const isFileLeftOut = (name, file) =>
-  NO_FILES.test(file) && !(TYPED.test(name) && TYPES.test(file));
+export const isFileLeftOut = (name, file) =>
+  !TERMS.test(file) && NO_FILES.test(file) && !(TYPED.test(name) && TYPES.test(file));
 
 /** Loads, and says what is missing when it is asked to work. */
 function writeStandIn(folder, name) {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { checkOnnxruntime } from "../../models/onnxruntime.ts";
-import { manifestOf, packagesThatRun } from "../../tools/pack.mjs";
+import { isFileLeftOut, manifestOf, packagesThatRun } from "../../tools/pack.mjs";
 import { readLock } from "../../tools/supply-chain.mjs";
 import { keepThisPlatform } from "../../tools/this-platform.mjs";
 
@@ -70,6 +70,18 @@ test("asks the registry for packages of one platform alone, none of which runs a
       cpu: [expect.any(String)],
     });
   }
+});
+
+test.each([
+  ["zod", "LICENSE.md", false],
+  ["zod", "NOTICE", false],
+  ["zod", "README.md", true],
+  ["zod", "index.d.ts", true],
+  ["long", "index.d.ts", false],
+  ["long", "index.js", false],
+  ["long", "index.js.map", true],
+])("of %s leaves %s out: %s", (name, file, want) => {
+  expect(isFileLeftOut(name, file)).toBe(want);
 });
 
 const RELEASES = "dist/node_modules/@temporalio/core-bridge/releases";
