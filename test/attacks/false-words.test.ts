@@ -10,7 +10,7 @@ const cluster = (name: string): string => `
     site: here
     jurisdiction: EU
     simulated: true
-    silence: 3s
+    silence: 15s
     fence: 10m
     hosts:
       - { name: h1, gpus: 2, type: H100 }
@@ -153,7 +153,7 @@ it("a host that does not answer denies nothing: the lease stays until the host i
       const isVacating = [...leases.values()].every(({ state }) => state === "vacating");
       return status?.silentSinceMs !== undefined && leases.size === 1 && isVacating;
     },
-    60_000,
+    120_000,
   );
   const { repair: note } = await repair("--yes");
   expect([note?.freed.length, note?.left.length]).toEqual([0, 1]);
