@@ -119,6 +119,14 @@ export function* resetFleetSettings(people: Operators): Task<void> {
   yield* updateFleet(people, { kind: "configure", shape: people.shape });
 }
 
+/** Hosts that nobody means to be drained any more: of a fleet that was ended an order to undrain may be lost. */
+export function* undrainLeft(people: Operators): Task<void> {
+  const { hosts } = people.fleet()?.state()?.ledger ?? {};
+  for (const { id } of people.hosts.values())
+    if (hosts?.get(id)?.isDrained === true)
+      yield* updateFleet(people, { kind: "undrain", hosts: [id] });
+}
+
 function refusalOf(state: FleetState, order: OperatorOrder): OrderRefusal | undefined {
   switch (order.kind) {
     case "configure":

@@ -21,7 +21,7 @@ import { createHost, type Host } from "./hosts/host.ts";
 import { createKernel, type StoryLine } from "./kernel/kernel.ts";
 import { createNetwork } from "./kernel/network.ts";
 import { createProcess, type Process } from "./kernel/process.ts";
-import { resetFleetSettings } from "./operators.ts";
+import { resetFleetSettings, undrainLeft } from "./operators.ts";
 import { giveOrder, release, submit, type People } from "./people.ts";
 import type { Planted } from "./planted.ts";
 import { randomPlanner } from "./planner.ts";
@@ -59,6 +59,8 @@ export interface PlayOptions {
 
 const FLEET = "orbweaver-fleet-default";
 const LOOK_MS = 2_000;
+/** Of what a seed draws. */
+const LONGEST_DRAIN_MS = 65_000;
 /** A world that plays more events than this runs in circles. */
 const MOST_EVENTS = 400_000;
 
@@ -233,6 +235,7 @@ function buildWorld(
     if (settings.orders.some(({ kind }) => kind === "hold-queue" || kind === "limits"))
       client.spawn(resetFleetSettings(people));
   });
+  kernel.after(CALM_AT_MS + LONGEST_DRAIN_MS, () => client.spawn(undrainLeft(people)));
   const left = (): readonly string[] => unsettled({ jobs, jobRuns, hosts, fleet: fleet?.state() });
   return {
     kernel,

@@ -116,6 +116,24 @@ test.each([9_000_105, 9_500_302, 9_500_342, 9_500_607, 9_500_711])(
   },
 );
 
+/** A fleet was ended after it had been told to undrain a host, and before that was kept: a job waited for the host for ever. Cut from seed 9600075. */
+test("operators undrain a host again where a lost ledger says that it is drained", () => {
+  const { orders, faults, jobs, ...drawn } = drawSettings(9_600_075);
+  const ids = [3, 4, 5, 9, 10, 12, 15, 16, 17, 18, 19].map((at) => `job-${at}`);
+  const struck = [22_751, 30_677, 36_695, 42_923, 98_594, 115_518, 117_597, 145_076];
+  const settings: Settings = {
+    ...drawn,
+    faults: faults.filter(({ atMs }) => struck.includes(atMs)),
+    orders: [
+      ...orders.filter(({ kind }) => kind === "drain"),
+      { kind: "repair-all", atMs: 124_697, target: 718, forMs: 0 },
+    ],
+    jobs: jobs.filter(({ id }) => ids.includes(id) || id === "array-0"),
+  };
+  expect([settings.faults.length, settings.jobs.length]).toEqual([struck.length, ids.length + 1]);
+  expect(play(settings).violation).toBeUndefined();
+});
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];
@@ -125,7 +143,7 @@ test("the same seed gives the same story, byte for byte, with a diagram", () => 
 });
 
 test("a seed has enough of everything", () => {
-  const outcomes = Array.from({ length: 20 }, (_, at) => play(drawSettings(at + 1)));
+  const outcomes = Array.from({ length: 10 }, (_, at) => play(drawSettings(at + 1)));
   const mean = (of: (outcome: (typeof outcomes)[number]) => number): number =>
     outcomes.reduce((sum, outcome) => sum + of(outcome), 0) / outcomes.length;
   expect(mean(({ events }) => events)).toBeGreaterThanOrEqual(2_000);
