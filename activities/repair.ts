@@ -1,9 +1,10 @@
 /**
  * @file Asks everybody concerned by a repair again: the workflows of jobs, and the agents of hosts.
  *
- * A job denies a lease when its run is over, or when it is open and says itself that it runs on another lease or on none, and has none in
- * hand. What was delivered to a job before it was asked is in its answer: the server lets it take that first. Only then are the agents asked: a sweep of one pass orders each host to stop whatever runs under the lease's token, and an agent answers when nothing
- * does and nothing can start. Whoever does not answer denies nothing.
+ * A job denies a lease when its run is over, or when it is open and says itself that it neither runs on it nor has it in hand. What was
+ * delivered to it before the question is in its answer: a query waits for the workflow task that is due. Only then are the agents asked: a
+ * sweep of one pass orders each host to stop whatever runs under the lease's token, and an agent answers when nothing does and nothing can
+ * start. Whoever does not answer denies nothing.
  */
 
 import { heartbeat, log } from "@temporalio/activity";
