@@ -14,7 +14,7 @@
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { randomFrom, sampled } from "../../lib/random.ts";
 import { stretched } from "../../scheduling/estimates/interval-calibration.ts";
-import { calibrated, playForward } from "../../scheduling/forecast/forecast.ts";
+import { awaited, calibrated, playForward } from "../../scheduling/forecast/forecast.ts";
 import type { Interval } from "../../scheduling/ledger/rules/start-estimates.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { schedulerBut, schedulerWith, type OpenScheduler } from "../../simulator/scheduler.ts";
@@ -43,9 +43,11 @@ const EARLY = { id: "estimate-starts-earlier", unit: "%", target: REPORTED } as 
 const WIDTH = { id: "estimate-width", unit: "×", target: atMost(20) } as const;
 const WIDTH_FIXED = { id: "estimate-width-fixed", unit: "×", target: REPORTED } as const;
 
-/** The raw estimate, the stated interval, and the true start. */
+/** The plays' estimate, the stated interval, and the true start. */
 interface Answered {
   readonly played: Interval;
+  /** With the wait so far in it. */
+  readonly awaited: Interval;
   readonly stated: Interval;
   readonly learned: number;
   readonly nowMs: number;
@@ -80,7 +82,7 @@ function barsOf(answered: readonly Answered[], of: string): readonly Bar[] {
   const [first] = rest;
   if (half.length === 0 || first === undefined) return [unmeasured(LEAST, "too few jobs waited")];
   const shown = (each: Answered): Interval => each.stated;
-  const fixed = (each: Answered): Interval => stretched(each.played, each.nowMs);
+  const fixed = (each: Answered): Interval => stretched(each.awaited, each.nowMs);
   const got = coverage(answered, shown);
   const note = `of ${String(answered.length)} true starts; ${of}`;
   const early = answered.filter(({ stated, startMs }) => startMs < stated.fromMs).length;
@@ -152,13 +154,20 @@ function questionsAt(
       while ((dueMs[next] ?? Infinity) <= nowMs) next += 1;
       const chosen = sampled([...ledger.requests.keys()], AT_ONCE, random);
       const played = playForward(ledger, chosen, { nowMs, seed: seed + next });
+      const withWaits = awaited(played, ledger, nowMs);
       const stated = calibrated(played, ledger, nowMs);
       for (const [at, each] of stated.entries()) {
         const request = ledger.requests.get(each.jobId);
         if (request === undefined) continue;
         const { learned } = each;
-        const alone = played[at] ?? each;
-        asked.push({ key: keyOf(request), played: alone, stated: each, learned, nowMs });
+        asked.push({
+          key: keyOf(request),
+          played: played[at] ?? each,
+          awaited: withWaits[at] ?? each,
+          stated: each,
+          learned,
+          nowMs,
+        });
       }
     },
     note: (request, startMs) => startsMs.set(keyOf(request), startMs),

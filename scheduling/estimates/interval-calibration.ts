@@ -2,20 +2,22 @@
  * @file Calibrates the interval of a start forecast: moves and stretches it by the errors of the fleet's earlier forecasts.
  *
  * The plays contain the randomness of run times and arrivals. They do not know that future jobs may differ from past ones, so their
- * intervals are too narrow, and biased for as long as the workload is. The method is conformal prediction. A score is the distance of a
- * true start from the median, in logarithms of the time since the question, measured in reaches of its side. The interval reaches from
- * the 10th to the 90th percentile of the scores, and its median is their median. A reach is half the width of the plays' interval plus
- * `SLACK`, because the agreement of the plays says little about their error. If the next start resembles the scored ones, it lies in the
- * interval with the wanted probability, however good or bad the plays are.
+ * intervals are too narrow, and biased for as long as the workload is. Nor do they know what a job's own wait has shown of it: one that
+ * has waited for long waits for long. So the middle of an estimate is the geometric mean of the plays' median, of their latest start and of
+ * the time waited so far, which counts as the median while it is shorter (`withWait`). The method is conformal prediction: a score is the distance of a true start from that middle, in
+ * logarithms of the time since the question. The interval reaches from the 10th to the 90th percentile of the scores, and its median is
+ * their median. If the next start resembles the scored ones, it lies in the interval with the wanted probability, however good or bad the
+ * plays are.
  * The scores come from the fleet's own last estimates (start-estimates.ts), so they follow the workload; of these those `NEIGHBOURS` count whose
- * longest play was nearest to the longest of these plays, because short waits err otherwise than long ones. A job that still waits counts as
+ * latest start was nearest to the latest of this one, because short waits err otherwise than long ones. A job that still waits counts as
  * later than now, by the product-limit estimate (Kaplan and Meier); without it the long waits would be missing. While there are few
- * scores, the stretch of a trace stands for `PRIOR_SCORES` of them. Cost: O(scores · log scores) a stretch, O(1) an interval.
+ * scores, the stretch of traces stands for `PRIOR_SCORES` of them. Cost: O(scores · log scores) a stretch, O(1) an interval.
  */
 
+import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { KeptEstimate, Interval } from "../ledger/rules/start-estimates.ts";
 
-/** The calibrated interval, in reaches from the median of the plays: before it below 0, after it above. Ascending. */
+/** The calibrated interval as distances from the middle of an estimate, in logarithms: earlier below 0, later above. Ascending. */
 export interface Stretch {
   readonly from: number;
   readonly median: number;
@@ -23,25 +25,43 @@ export interface Stretch {
 }
 
 export interface Score {
-  readonly reaches: number;
+  /** In logarithms: 1 for a wait e times as long as the middle of its estimate. */
+  readonly off: number;
   /** The job still waits: its start lies here or later. */
   readonly isOpen?: boolean;
 }
 
-/** Fitted on the first half of Philly's slice (`bench queue --only estimates`). */
-export const FITTED: Stretch = Object.freeze({ from: -1.2, median: -0.25, to: 0.35 });
+/** Fitted on windows of Philly, Helios and Chronus (docs/decisions/0156). */
+export const FITTED: Stretch = Object.freeze({ from: -1.2, median: 0, to: 1.2 });
 const PRIOR_SCORES = 8;
 /** Enough to bear a tenth on either side, although estimates of one time err together. */
 const NEIGHBOURS = 64;
 const COVERAGE = 0.8;
 
-/** In logarithms: seven times as long, or a seventh. */
-const SLACK = 2;
 /** Added to every time: below it the ratio of two times says nothing. */
 const LEAST_MS = 10_000;
 /** The horizon of plays: one that saw no start is taken to have seen it there. */
 const LATEST_MS = 30 * 86_400_000;
 const EPSILON = 1e-9;
+
+/** The estimate with the wait so far in its middle, as fleets keep it and as it is scored. Without a median it stays as it is. */
+export function withWait<Estimate extends Interval>(
+  estimate: Estimate,
+  { requestedAtMs }: Pick<PendingRequest, "requestedAtMs">,
+  nowMs: number,
+): Estimate {
+  const { fromMs, medianMs, toMs } = estimate;
+  if (medianMs === Infinity) return estimate;
+  const median = sinceLog(medianMs, nowMs);
+  const waited = Math.max(median, sinceLog(nowMs, requestedAtMs));
+  const middleMs = atOf((median + sinceLog(toMs, nowMs) + waited) / 3, nowMs);
+  return {
+    ...estimate,
+    fromMs: Math.min(fromMs, middleMs),
+    medianMs: middleMs,
+    toMs: Math.max(toMs, middleMs),
+  };
+}
 
 /** The stretch that this fleet's own past estimates of such plays give now. */
 export function learnedStretch(
@@ -74,8 +94,8 @@ function scoreNow(each: KeptEstimate, nowMs: number): Score | undefined {
   const { askedAtMs, outcome } = each;
   const isOpen = outcome.kind === "waits";
   const startMs = isOpen ? nowMs : outcome.atMs;
-  const reaches = scoreOf(each, { nowMs: askedAtMs, startMs });
-  return reaches === undefined ? undefined : { reaches, ...(isOpen && { isOpen }) };
+  const off = scoreOf(each, { nowMs: askedAtMs, startMs });
+  return off === undefined ? undefined : { off, ...(isOpen && { isOpen }) };
 }
 
 /** The estimate with its interval moved and stretched. An infinite end stays infinite. */
@@ -84,32 +104,26 @@ export function stretched<Estimate extends Interval>(
   nowMs: number,
   stretch: Stretch = FITTED,
 ): Estimate {
-  const { fromMs, medianMs, toMs } = estimate;
+  const { medianMs, toMs } = estimate;
   if (medianMs === Infinity) return estimate;
   const middle = sinceLog(medianMs, nowMs);
-  const at = (reaches: number): number => {
-    if (reaches === 0 || (reaches > 0 && toMs === Infinity)) return medianMs;
-    const side = sinceLog(reaches < 0 ? fromMs : toMs, nowMs);
-    const found = atOf(middle + reaches * reach(middle, side), nowMs);
-    return reaches < 0 ? Math.min(medianMs, found) : Math.max(medianMs, found);
-  };
+  const at = (off: number): number => (off === 0 ? medianMs : atOf(middle + off, nowMs));
+  const movedMs = at(stretch.median);
   return {
     ...estimate,
-    fromMs: at(stretch.from),
-    medianMs: at(stretch.median),
-    toMs: toMs === Infinity ? Infinity : at(stretch.to),
+    fromMs: Math.min(movedMs, at(stretch.from)),
+    medianMs: movedMs,
+    toMs: toMs === Infinity ? Infinity : Math.max(movedMs, at(stretch.to)),
   };
 }
 
-/** The true start in reaches of the plays' interval: −1 and 1 are one reach before and after the median. Absent where the plays have no median. */
+/** How far the true start is from the middle of the estimate, in logarithms of the wait. Absent where the estimate has no middle. */
 export function scoreOf(
-  { fromMs, medianMs, toMs }: Interval,
+  { medianMs }: Pick<Interval, "medianMs">,
   { nowMs, startMs }: { readonly nowMs: number; readonly startMs: number },
 ): number | undefined {
   if (medianMs === Infinity) return undefined;
-  const middle = sinceLog(medianMs, nowMs);
-  const off = sinceLog(startMs, nowMs) - middle;
-  return off / reach(middle, sinceLog(off < 0 ? fromMs : toMs, nowMs));
+  return sinceLog(startMs, nowMs) - sinceLog(medianMs, nowMs);
 }
 
 /** The stretch within which the next score lies with the probability `coverage`, with half of the rest on either side. */
@@ -117,16 +131,14 @@ export function stretchOf(scores: readonly Score[], coverage = COVERAGE): Stretc
   if (scores.length === 0) return { from: -1, median: 0, to: 1 };
   // At equal distance a start comes before a job that still waits.
   const sorted = [...scores].sort((a, b) =>
-    a.reaches === b.reaches
-      ? Number(a.isOpen === true) - Number(b.isOpen === true)
-      : a.reaches - b.reaches,
+    a.off === b.off ? Number(a.isOpen === true) - Number(b.isOpen === true) : a.off - b.off,
   );
   const count = sorted.length;
   let left = 1;
-  const places = sorted.flatMap(({ reaches, isOpen }, at) => {
+  const places = sorted.flatMap(({ off, isOpen }, at) => {
     if (isOpen === true) return [];
     left *= 1 - 1 / (count - at);
-    return [{ reaches, left }];
+    return [{ off, left }];
   });
   // The next score falls into each of the count + 1 gaps with equal probability.
   const out = (((1 - coverage) / 2) * (count + 1)) / count;
@@ -134,13 +146,11 @@ export function stretchOf(scores: readonly Score[], coverage = COVERAGE): Stretc
   const above = places.find((place) => place.left <= out - 1 / count + EPSILON);
   const middle = places.find((place) => place.left <= 0.5 + EPSILON);
   // Where too few jobs have started, the largest score stands for the quantile.
-  const most = sorted.at(-1)?.reaches ?? 0;
-  const to = above?.reaches ?? most;
-  const median = Math.min(to, middle?.reaches ?? most);
-  return { from: Math.min(median, below?.reaches ?? 0), median, to };
+  const most = sorted.at(-1)?.off ?? 0;
+  const to = above?.off ?? most;
+  const median = Math.min(to, middle?.off ?? most);
+  return { from: Math.min(median, below?.off ?? 0), median, to };
 }
-
-const reach = (middle: number, side: number): number => Math.abs(side - middle) + SLACK;
 
 const sinceLog = (atMs: number, nowMs: number): number =>
   Math.log(LEAST_MS + Math.min(LATEST_MS, Math.max(0, atMs - nowMs)));

@@ -4,14 +4,15 @@
  * Each play (play.ts) runs the fleet's own decisions; only time and arrivals are uncertain. Run times are drawn from past runs
  * (run-times.ts), which are resampled for each play because they are a sample themselves; arrivals continue as they were lately, for a
  * while (arrival-rates.ts). The interval of the plays reaches from the 10th to the 90th percentile; a start beyond the horizon counts as
- * later. The published interval is stretched by the error of the fleet's own earlier intervals (interval-calibration.ts).
+ * later. The published interval counts the wait so far, and is stretched by the error of the fleet's own earlier estimates
+ * (interval-calibration.ts).
  * The same ledger, time and seed give the same answer. Cost: `samples` · steps decisions, at most `maxDecisions` in all.
  */
 
 import type { JobId } from "../../domain/values/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { arrivalsOf } from "../estimates/arrival-rates.ts";
-import { learnedStretch, stretched } from "../estimates/interval-calibration.ts";
+import { learnedStretch, stretched, withWait } from "../estimates/interval-calibration.ts";
 import type { DecidePorts, Policies } from "../cycle/cycle.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { runTimesOf } from "../estimates/run-times.ts";
@@ -56,13 +57,26 @@ export const forecast = (
   options: ForecastOptions,
 ): readonly Forecast[] => calibrated(playForward(ledger, jobs, options), ledger, options.nowMs);
 
-/** The plays' intervals, each stretched by what this fleet has learned of such. */
+/** The plays' intervals with the waits so far, each stretched by what this fleet has learned of such. */
 export const calibrated = (
   played: readonly Forecast[],
-  { ownEstimates = [] }: Ledger,
+  ledger: Ledger,
   nowMs: number,
 ): readonly Forecast[] =>
-  played.map((each) => stretched(each, nowMs, learnedStretch(ownEstimates, each, nowMs)));
+  awaited(played, ledger, nowMs).map((each) =>
+    stretched(each, nowMs, learnedStretch(ledger.ownEstimates ?? [], each, nowMs)),
+  );
+
+/** What the plays say and what the jobs' waits so far add to it: the fleet's own estimates are kept so. */
+export const awaited = (
+  played: readonly Forecast[],
+  { requests }: Pick<Ledger, "requests">,
+  nowMs: number,
+): readonly Forecast[] =>
+  played.map((each) => {
+    const request = requests.get(each.jobId);
+    return request === undefined ? each : withWait(each, request, nowMs);
+  });
 
 /** The intervals of the plays alone. All jobs share the plays. */
 export function playForward(

@@ -7,7 +7,7 @@
 
 import type { JobId } from "../../domain/values/ids.ts";
 import { randomFrom, sampled } from "../../lib/random.ts";
-import { playForward, type Forecast } from "./forecast.ts";
+import { awaited, playForward, type Forecast } from "./forecast.ts";
 import type { StartEstimate } from "../../domain/lease/start-estimate.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 
@@ -16,9 +16,11 @@ const ASKED_AT_ONCE = 4;
 
 /** Estimates for some of the waiting jobs. The same ledger and time give the same answer. */
 export const estimateStarts = (ledger: Ledger, nowMs: number): readonly StartEstimate[] =>
-  playForward(ledger, askedAt(ledger, nowMs), { nowMs, seed: nowMs }).flatMap((found) =>
-    estimateOf(ledger, found),
-  );
+  awaited(
+    playForward(ledger, askedAt(ledger, nowMs), { nowMs, seed: nowMs }),
+    ledger,
+    nowMs,
+  ).flatMap((found) => estimateOf(ledger, found));
 
 export function askedAt({ requests }: Ledger, nowMs: number): readonly JobId[] {
   return sampled([...requests.keys()], ASKED_AT_ONCE, randomFrom(nowMs, "foresight"));

@@ -12,6 +12,7 @@ import {
   scoreOf,
   stretched,
   stretchOf,
+  withWait,
   type Score,
 } from "../../../scheduling/estimates/interval-calibration.ts";
 import {
@@ -36,13 +37,13 @@ const intervals = fc
   });
 const scores = fc.array(
   fc.record({
-    reaches: fc.double({ min: -20, max: 20, noNaN: true }),
+    off: fc.double({ min: -20, max: 20, noNaN: true }),
     isOpen: fc.boolean(),
   }),
   { maxLength: 60 },
 );
 
-const started = (reaches: number): Score => ({ reaches });
+const started = (off: number): Score => ({ off });
 
 /** A stream of questions whose plays are too sure of themselves, the same at any time. */
 function streamOf(seed: number, count: number): readonly { notified: Interval; startMs: number }[] {
@@ -114,6 +115,29 @@ describe("a stretched interval", () => {
   });
 });
 
+describe("an estimate with the wait so far", () => {
+  const HOUR_MS = 3_600_000;
+  const played = { fromMs: NOW_MS, medianMs: NOW_MS + HOUR_MS, toMs: NOW_MS + 8 * HOUR_MS };
+  const hoursFor = (waitedMs: number): number => {
+    const { medianMs } = withWait(played, { requestedAtMs: NOW_MS - waitedMs }, NOW_MS);
+    return (medianMs - NOW_MS) / HOUR_MS;
+  };
+
+  it("is as the plays say for a job that has just come, and later for one that has waited for longer than their median", () => {
+    expect(hoursFor(0)).toBeCloseTo(2, 1);
+    expect(hoursFor(HOUR_MS)).toBeCloseTo(2, 1);
+    expect(hoursFor(27 * HOUR_MS)).toBeCloseTo(6, 1);
+  });
+
+  it("keeps its order where the wait is longer than all plays, and stays as it is where most plays saw no start", () => {
+    const day = { requestedAtMs: NOW_MS - 1_000 * HOUR_MS };
+    const { fromMs, medianMs, toMs } = withWait(played, day, NOW_MS);
+    expect([fromMs, medianMs, toMs]).toEqual([fromMs, medianMs, toMs].sort((a, b) => a - b));
+    const none = { fromMs: NOW_MS, medianMs: Infinity, toMs: Infinity };
+    expect(withWait(none, day, NOW_MS)).toEqual(none);
+  });
+});
+
 describe("calibration", () => {
   it.each([0.5, 0.8, 0.9])("of a stationary stream is right as often as wanted: %d", (coverage) => {
     const past = streamOf(1, 4_000).map(({ notified, startMs }) =>
@@ -148,7 +172,7 @@ describe("calibration", () => {
     ],
     ["nobody has started", [], [1, 2], { from: 0, median: 2, to: 2 }],
   ])("where %s", (_, reached, open, want) => {
-    const seen = [...reached.map(started), ...open.map((reaches) => ({ reaches, isOpen: true }))];
+    const seen = [...reached.map(started), ...open.map((off) => ({ off, isOpen: true }))];
     expect(stretchOf(seen)).toEqual(want);
   });
 
@@ -157,9 +181,9 @@ describe("calibration", () => {
     const all = Array.from({ length: 2_000 }, () => random.normal());
     const whole = stretchOf(all.map(started));
     // Of half of them only so much is known as a wait that was cut at random tells.
-    const cut = all.map((reaches, at): Score => {
+    const cut = all.map((off, at): Score => {
       const seen = at % 2 === 0 ? Infinity : random.normal();
-      return seen < reaches ? { reaches: seen, isOpen: true } : { reaches };
+      return seen < off ? { off: seen, isOpen: true } : { off };
     });
     const { from, median, to } = stretchOf(cut);
     expect(Math.abs(from - whole.from)).toBeLessThan(0.2);

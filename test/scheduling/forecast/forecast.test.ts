@@ -6,7 +6,7 @@ import { ms } from "../../../domain/values/units.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { apply, emptyLedger } from "../../../scheduling/ledger/apply/apply.ts";
 import { arrivalsOf } from "../../../scheduling/estimates/arrival-rates.ts";
-import { stretched } from "../../../scheduling/estimates/interval-calibration.ts";
+import { stretched, withWait } from "../../../scheduling/estimates/interval-calibration.ts";
 import { decide } from "../../../scheduling/cycle/decide.ts";
 import { forecast, playForward } from "../../../scheduling/forecast/forecast.ts";
 import type { KeptEstimate } from "../../../scheduling/ledger/rules/start-estimates.ts";
@@ -61,11 +61,12 @@ describe("a forecast", () => {
     expect(inMinutes(found?.toMs)).toBeLessThan(52);
   });
 
-  it("tells what the plays say, stretched", () => {
+  it("tells what the plays and the wait say, stretched", () => {
     const options = { nowMs: 2, samples: 10 };
     const [notified] = forecast(busy, [jobId("waits")], options);
     const [played] = playForward(busy, [jobId("waits")], options);
-    expect(notified).toEqual(played === undefined ? undefined : stretched(played, 2));
+    const waited = played && withWait(played, { requestedAtMs: 1 }, 2);
+    expect(notified).toEqual(waited && stretched(waited, 2));
     expect(notified?.learned).toBe(0);
   });
 
