@@ -4,8 +4,8 @@
  * The plays contain the randomness of run times and arrivals. They do not know that future jobs may differ from past ones, so their
  * intervals are too narrow, and biased for as long as the workload is. Nor do they know what a job's own wait has shown of it: one that
  * has waited for long waits for long. So the middle of an estimate is the geometric mean of the plays' median, of their latest start and of
- * the time waited so far, which counts as the median while it is shorter (`withWait`). The method is conformal prediction: a score is the distance of a true start from that middle, in
- * logarithms of the time since the question. The interval reaches from the 10th to the 90th percentile of the scores, and its median is
+ * the time waited so far, which counts as the median while it is shorter (`withWait`). The method is conformal prediction:
+ * a score is the distance of a true start from that middle, in logarithms of the time since the question. The interval reaches from the 10th to the 90th percentile of the scores, and its median is
  * their median. If the next start resembles the scored ones, it lies in the interval with the wanted probability, however good or bad the
  * plays are.
  * The scores come from the fleet's own last estimates (start-estimates.ts), so they follow the workload; of these those `NEIGHBOURS` count whose
