@@ -47,6 +47,7 @@ import {
   type TaskQuery,
   wordUpdate,
 } from "../protocol/messages.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 import { hearsNoSignal } from "../protocol/signal-limit.ts";
 import type { AmendOptions, NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";
@@ -209,7 +210,7 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
       const gpus = array?.leases.flatMap((lease) => lease.gpus) ?? attempts.at(-1)?.gpus ?? [];
       return await withGpuUse(runs, { client, fleet, gpus });
     },
-    explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
+    explain: () => settled(async () => explain(client, ...(await Promise.all([view(), ending()])))),
   };
 }
 
@@ -245,6 +246,25 @@ export function parsedJobId(id: string): JobId {
     throw new OrbweaverError("BAD_INPUT", error instanceof Error ? error.message : String(error));
   }
 }
+
+/** A job that was just submitted is on its way into its fleet; until it is there, nobody knows why it waits. */
+async function settled(ask: () => Promise<JobExplanation>): Promise<JobExplanation> {
+  const untilMs = Date.now() + ON_ITS_WAY_MS;
+  for (;;) {
+    const explanation = await ask();
+    if (!isOnItsWay(explanation) || Date.now() >= untilMs) return explanation;
+    await sleep(ASK_AGAIN_MS);
+  }
+}
+
+const ON_ITS_WAY_MS = 5_000;
+const ASK_AGAIN_MS = 250;
+
+const isOnItsWay = ({ view, ending, fleet }: JobExplanation): boolean =>
+  fleet?.kind === "unknown" &&
+  ending.outcome === undefined &&
+  view.state === "pending" &&
+  view.pending === undefined;
 
 async function explain(client: Client, view: JobView, ending: JobEnding): Promise<JobExplanation> {
   const fleet = client.workflow.getHandle(fleetWorkflowId(view.fleet));

@@ -3,17 +3,24 @@
 import type { Client } from "@temporalio/client";
 import { expect, it } from "vitest";
 import { openJob } from "../../client/job-handle.ts";
-import type { JobView } from "../../protocol/messages.ts";
+import { explainQuery, type JobView } from "../../protocol/messages.ts";
 
 interface Told {
   readonly status: string;
   readonly type?: string;
   readonly isCancelAsked?: boolean;
+  readonly pending?: JobView["pending"] | undefined;
+  /** What its fleet says of it, one answer a question. */
+  readonly answers?: readonly string[];
 }
 
-function fake({ status, type = "job", isCancelAsked = false }: Told) {
+function fake({ status, type = "job", isCancelAsked = false, pending, answers = [] }: Told) {
   const cancelled: string[] = [];
-  const view: Partial<JobView> = { state: "pending", attempts: [] };
+  const view: Partial<JobView> = {
+    ...{ fleet: "f", state: "pending", attempts: [] },
+    ...(pending && { pending }),
+  };
+  const left = [...answers];
   const handle = {
     describe: () =>
       Promise.resolve({
@@ -22,7 +29,8 @@ function fake({ status, type = "job", isCancelAsked = false }: Told) {
         raw: { workflowExtendedInfo: { cancelRequested: isCancelAsked } },
         ...(status !== "RUNNING" && { closeTime: new Date(7_000) }),
       }),
-    query: () => Promise.resolve(view),
+    query: (query: { readonly name: string }) =>
+      Promise.resolve(query === explainQuery ? { kind: left.shift() } : view),
     result: () => Promise.resolve({ jobId: "a" }),
     cancel: () => {
       cancelled.push("a");
@@ -80,3 +88,24 @@ it("tells when and how it ended, and whether it was asked to stop", async () => 
   });
   expect(await fake({ status: "RUNNING" }).job.ending()).toEqual({ isCancelAsked: false });
 });
+
+it("on its way into its fleet is explained once it is there", async () => {
+  const { job } = fake({ status: "RUNNING", answers: ["unknown", "unknown", "waiting", "leased"] });
+  expect((await job.explain()).fleet).toEqual({ kind: "waiting" });
+});
+
+const ELSEWHERE: JobView["pending"] = {
+  code: "WaitingForJobs",
+  message: "",
+  numbers: {},
+  holders: [],
+  wakeOn: [],
+};
+
+it.each<Told>([{ status: "RUNNING", pending: ELSEWHERE }, { status: "COMPLETED" }])(
+  "that is not on its way is explained at once: %o",
+  async (told) => {
+    const { job } = fake({ ...told, answers: ["unknown", "waiting"] });
+    expect((await job.explain()).fleet).toEqual({ kind: "unknown" });
+  },
+);
