@@ -20,8 +20,8 @@ const MEETS_WITHIN = 100;
 
 const JOB = `
 umask 077
-mkdir "$0" || exit 1
 trap 'rm -rf "$0"; exit 143' TERM INT HUP
+mkdir "$0" || exit 1
 n=0
 until [ -s "$0/pid" ]; do
   n=$((n + 1))
