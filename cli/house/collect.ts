@@ -13,7 +13,15 @@ import type { DueThing } from "./due.ts";
 import { endedJobs } from "./job-ends.ts";
 import { foldersIn, leaseFolders, measure } from "./measure.ts";
 import type { CollectionPlan, HousePlace } from "./plan.ts";
-import { putBack, realDisk, removeAsked, removeIfEmpty, type Disk } from "./remove.ts";
+import {
+  failure,
+  putBack,
+  realDisk,
+  removeAsked,
+  removeIfEmpty,
+  type Disk,
+  type PutBack,
+} from "./remove.ts";
 import type { StoreReaders } from "./store-marks.ts";
 import { writeNotedEnds } from "./noted-ends.ts";
 
@@ -33,16 +41,20 @@ export interface CollectOptions {
   readonly disk?: Disk;
 }
 
-/** What collections that died have begun comes back or is removed; the number of things that came back. */
-export function endFormer(stateDir: string, disk: Disk = realDisk): number {
+/** What collections that died have begun comes back or is removed. */
+export function endFormer(stateDir: string, disk: Disk = realDisk): PutBack {
   const jobs = join(stateDir, "jobs");
-  return [
+  const ended = [
     ...foldersIn(jobs).map((folder) => join(jobs, folder)),
     ...leaseFolders(stateDir),
     ...storeDirsOf(stateDir),
     archiveDirOf(stateDir),
     logsDirOf(stateDir),
-  ].reduce((sum, folder) => sum + putBack(folder, disk), 0);
+  ].map((folder) => putBack(folder, disk));
+  return {
+    back: ended.reduce((sum, { back }) => sum + back, 0),
+    failed: ended.flatMap(({ failed }) => failed),
+  };
 }
 
 export async function collect(
@@ -73,7 +85,7 @@ export async function collect(
       // The other folders are there for good.
       if (what === "checkpoints") removeIfEmpty(dirname(path), disk);
     } catch (error) {
-      failed.push(`${path}: ${error instanceof Error ? error.message : String(error)}`);
+      failed.push(failure(path, error));
     }
   }
   const rows =

@@ -89,7 +89,13 @@ export async function planOf(
   const skipped: string[] = [];
   try {
     const marks = marked(storeDirsOf(stateDir), await rootsOf(asked, place.fleet));
-    kinds.push(plan("store", spareValues(stateDir, marks)));
+    const spare = plan("store", spareValues(stateDir, marks));
+    // The table in force is always there: this is the store of another fleet of that name.
+    if (marks.size === 0 && spare.due.length > 0)
+      skipped.push(
+        `the store stays: fleet ${place.fleet} names none of its values. Is it the fleet of this namespace?`,
+      );
+    else kinds.push(spare);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     skipped.push(`the store stays: the histories that refer to it cannot be read: ${why}`);

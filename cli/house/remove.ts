@@ -59,21 +59,36 @@ export async function removeAsked(
   return "removed";
 }
 
-/** In a folder of things that may be collected. The number of things that came back. */
-export function putBack(folder: string, disk: Disk = realDisk): number {
-  let count = 0;
+export interface PutBack {
+  /** The number of things that came back. */
+  readonly back: number;
+  /** A path, and why it is as it was: some files are another user's. */
+  readonly failed: readonly string[];
+}
+
+/** In a folder of things that may be collected. What fails holds up nothing else. */
+export function putBack(folder: string, disk: Disk = realDisk): PutBack {
+  let back = 0;
+  const failed: string[] = [];
   for (const name of namesIn(folder)) {
     const [, stage, former] = ASIDE.exec(name) ?? [];
     if (former === undefined) continue;
     const path = join(folder, name);
-    if (stage === "gone") disk.remove(path);
-    else {
-      comeBack(path, join(folder, former), disk);
-      count += 1;
+    try {
+      if (stage === "gone") disk.remove(path);
+      else {
+        comeBack(path, join(folder, former), disk);
+        back += 1;
+      }
+    } catch (error) {
+      failed.push(failure(path, error));
     }
   }
-  return count;
+  return { back, failed };
 }
+
+export const failure = (path: string, error: unknown): string =>
+  `${path}: ${error instanceof Error ? error.message : String(error)}`;
 
 /** Where something has its name by now, what is not in that comes back into it; a file is there again by the same hash. */
 function comeBack(aside: string, path: string, disk: Disk): void {

@@ -13,6 +13,7 @@ import { join } from "node:path";
 import { isGone, pagesOf } from "../../console/follow/history-pages.ts";
 import { decoded, type HistoryEvent } from "../../console/follow/workflow-task.ts";
 import { hashIn } from "../../activities/store.ts";
+import { ENCODING_KEY, metadataText } from "../../workers/codec/payload-bytes.ts";
 import { fleetWorkflowId, LOBBY_WORKFLOW } from "../../protocol/messages.ts";
 import { describe } from "./job-ends.ts";
 import { namesIn } from "./measure.ts";
@@ -29,6 +30,8 @@ interface Execution {
 }
 
 const SUM = /[0-9a-f]{64}/g;
+/** Of payloads whose bytes are the text of their value. */
+const PLAIN = /^(json|binary)\/(plain|null|protobuf)$/;
 const sumsIn = (text: string): readonly string[] => text.match(SUM) ?? [];
 
 /** The sums that histories name. */
@@ -90,8 +93,12 @@ async function sumsOf(
 ): Promise<readonly string[]> {
   const sums: string[] = [];
   for (const payload of payloadsIn(event)) {
-    const plain = await decoded(payload, codecs);
-    sums.push(...sumsIn(Buffer.from(plain?.data ?? new Uint8Array()).toString("latin1")));
+    const plain = (await decoded(payload, codecs)) ?? {};
+    const encoding = metadataText(plain, ENCODING_KEY);
+    // A codec that is absent, or damage that workers pass on: it may name anything.
+    if (encoding !== undefined && !PLAIN.test(encoding))
+      throw new Error(`a payload of encoding ${encoding} is there`);
+    sums.push(...sumsIn(Buffer.from(plain.data ?? new Uint8Array()).toString("latin1")));
   }
   return sums;
 }

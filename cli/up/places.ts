@@ -3,13 +3,13 @@
 import { join } from "node:path";
 import { lobbyStoreDir } from "../../activities/store.ts";
 
-/** Measured tables by hash; the fleet's worker reads them. */
 /** All folders of stored values: the fleet's and its lobbies'. */
 export const storeDirsOf = (stateDir: string): readonly string[] => {
   const store = storeDirOf(stateDir);
   return [store, lobbyStoreDir(store)];
 };
 
+/** Measured tables by hash; the fleet's worker reads them. */
 export const storeDirOf = (stateDir: string): string => join(stateDir, "store");
 
 /** The server's database: the fleet's whole history. */

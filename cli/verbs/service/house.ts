@@ -128,6 +128,9 @@ async function readersIn(
   const own = state?.configuredAddress ?? state?.server?.address;
   if (own !== undefined && own !== connection.address)
     return `the fleet's server is at ${own}, and ${connection.address} was to be asked. Add --address ${own}.`;
+  const space = state?.configuredAddress === undefined ? state?.server?.namespace : undefined;
+  if (space !== undefined && space !== connection.namespace)
+    return `the fleet is in namespace ${space}, and ${connection.namespace} was to be asked. Add --namespace ${space}.`;
   if ((await describe(temporal, fleetWorkflowId(fleet))) === undefined)
     return `the server at ${connection.address} knows no fleet ${fleet}.`;
   const codecs = connection.workerPayloads.dataConverter.payloadCodecs ?? [];
@@ -143,7 +146,8 @@ async function collectBy(
   const { fleet, stateDir } = place;
   const isDry = values.dryRun === true;
   const locked = <T>(work: () => Promise<T>): Promise<T> => oneAtATime(context, stateDir, work);
-  const back = isDry ? 0 : await locked(() => Promise.resolve(endFormer(stateDir)));
+  const former = isDry ? undefined : await locked(() => Promise.resolve(endFormer(stateDir)));
+  const { back, failed } = former ?? { back: 0, failed: [] };
   if (back > 0) context.say(`${counted(back, "thing")} that a collection had begun with came back`);
   const plan = await planOf(place, asked);
   if (values.json !== true) context.print(`in ${stateDir}\n${planText(plan, widthOf(io.stdout))}`);
@@ -155,8 +159,9 @@ async function collectBy(
       ...(collected !== undefined && { collected }),
     });
   else if (collected !== undefined) context.print(collectedText(collected));
-  for (const each of collected?.failed ?? []) context.say(`not removed: ${each}`);
-  if ((collected?.failed.length ?? 0) > 0) context.exitWith(EXIT.failure);
+  const left = [...failed, ...(collected?.failed ?? [])];
+  for (const each of left) context.say(`not removed: ${each}`);
+  if (left.length > 0) context.exitWith(EXIT.failure);
 }
 
 /** Without anybody to ask nothing is removed: this cannot be taken back. */

@@ -238,6 +238,26 @@ describe("house --collect", () => {
     expect(everything()).not.toContain("logs/agent-old.log");
   });
 
+  it("leaves what is of jobs where a fleet of that name in another namespace answers", async () => {
+    job("done", 40, "COMPLETED");
+    const up = (namespace: string) => ({
+      ...{ fleet: "f", fleetFile: keep({}), workers: [] },
+      server: {
+        ...{ bootId: "b", pid: 1, started: "1", address: "fake:1", namespace },
+        ...{ databaseFile: path.join(stateDir, "temporal.db"), logFile: "server.log" },
+      },
+    });
+    const note = (namespace: string): void =>
+      writeFileSync(path.join(stateDir, "up.json"), JSON.stringify(up(namespace)));
+    note("ours");
+    const { stdout } = await house(["--yes"]);
+    expect(stdout).toMatch(/the store stay: the fleet is in namespace ours, and default was to be/);
+    expect(jobsLeft()).toEqual(["done"]);
+    note("default");
+    await house(["--yes"]);
+    expect(jobsLeft()).toEqual([]);
+  });
+
   it("brings back a checkpoint whose job runs again just then", async () => {
     job("again", 40, "COMPLETED");
     const temporal = temporalOf({

@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -86,10 +87,30 @@ describe("a removal", () => {
     expect(readdirSync(folder)).toEqual(["checkpoints"]);
   });
 
+  it("that another user's files end leaves the rest of what was begun to come back", () => {
+    const named = (stage: string, name: string): string =>
+      path.join(folder, `.${stage}.${name}.00000000-0000-4000-8000-000000000000`);
+    mkdirSync(named("gone", "a"));
+    renameSync(target, named("aside", "checkpoints"));
+    const refusing: Disk = {
+      ...realDisk,
+      remove: () => {
+        throw new Error("EACCES: permission denied");
+      },
+    };
+    expect(putBack(folder, refusing)).toEqual({
+      back: 1,
+      failed: [`${named("gone", "a")}: EACCES: permission denied`],
+    });
+    expect(filesIn(target)).toEqual(WHOLE);
+    expect(putBack(folder)).toEqual({ back: 0, failed: [] });
+    expect(readdirSync(folder)).toEqual(["checkpoints"]);
+  });
+
   it("leaves what other programs have named alone", () => {
     for (const name of [".aside.x", ".gone.mine", `.half.x.${"0".repeat(36)}`])
       writeFileSync(path.join(folder, name), "");
-    expect(putBack(folder)).toBe(0);
+    expect(putBack(folder)).toEqual({ back: 0, failed: [] });
     expect(readdirSync(folder)).toHaveLength(4);
   });
 });

@@ -1,6 +1,7 @@
 /** @file Mark and sweep of the store: what histories or marked values name stays, whatever refers to what; only old values to which nothing refers go. */
 
 import type { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
 import fc from "fast-check";
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -105,14 +106,42 @@ describe("the store", () => {
     expect(plan.skipped.join()).toMatch(/the store stays: .*no key/);
   });
 
+  it("stays where a payload is of an encoding that no codec here reads", async () => {
+    const [now, spare] = [put([], 1), put([], 2)];
+    for (const sum of [now, spare]) aged(fileOf(sum), 90);
+    const asked = readers({ runs: [[{ detailsHash: now }]] });
+    expect(dueIn(await planOf(place(), asked))).toEqual([spare]);
+    const hidden: PayloadCodec = {
+      encode: never,
+      decode: (payloads) =>
+        Promise.resolve(
+          payloads.map((payload) => ({
+            ...payload,
+            metadata: { encoding: Buffer.from("binary/encrypted") },
+          })),
+        ),
+    };
+    const plan = await planOf(place(), { ...asked, codecs: [hidden] });
+    expect(dueIn(plan)).toEqual([]);
+    expect(plan.skipped.join()).toMatch(/the store stays: .*encoding binary\/encrypted/);
+  });
+
+  it("stays where the fleet of that name names none of its values: it is another fleet's", async () => {
+    for (const salt of [1, 2]) aged(fileOf(put([], salt)), 90);
+    const plan = await planOf(place(), readers({ runs: [[{ detailsHash: "0".repeat(64) }]] }));
+    expect(dueIn(plan)).toEqual([]);
+    expect(plan.skipped.join()).toMatch(/names none of its values/);
+  });
+
   it("keeps a value that is put again between the plan and its removal", async () => {
     const store = directoryStore(storeDir());
     const sum = await store.put("tables of a former description");
     aged(fileOf(sum), 90);
-    const plan = await planOf(place(), readers({}));
+    const asked = readers({ runs: [[{ detailsHash: put([], 1) }]] });
+    const plan = await planOf(place(), asked);
     expect(dueIn(plan)).toEqual([sum]);
     await store.put("tables of a former description");
-    expect(await collect(plan, place(), { asked: readers({}) })).toMatchObject({
+    expect(await collect(plan, place(), { asked })).toMatchObject({
       things: 0,
       needed: 1,
     });
@@ -172,13 +201,17 @@ describe("any store, any references, a death at any step", () => {
             for (const name of drawn[at]?.names ?? []) if (name < at) reach(name);
           };
           drawn.forEach(({ root }, at) => root !== "no" && reach(at));
+          const table = put([], -1);
           const asked = readers({
-            runs: [[rooted("former")], [{ detailsHash: rooted("ledger") }]],
+            runs: [[rooted("former")], [{ table, detailsHash: rooted("ledger") }]],
             lobbies: [[{}, rooted("lobby")]],
           });
           await collect(await planOf(place(), asked), place(), { asked, disk: dying(after) });
           endFormer(stateDir);
-          const stay = sums.filter((_, at) => reached.has(at) || (drawn[at]?.days ?? 0) <= 30);
+          const stay = [
+            table,
+            ...sums.filter((_, at) => reached.has(at) || (drawn[at]?.days ?? 0) <= 30),
+          ];
           const there = (): readonly string[] => readdirSync(storeDir());
           for (const sum of stay) expect(there()).toContain(`${sum}.json`);
           await collect(await planOf(place(), asked), place(), { asked });
