@@ -109,40 +109,46 @@ function make() {
     copyLean(name, path.join(ROOT, place), path.join(VENDOR, place.slice("node_modules/".length)));
   }
   for (const name of STAND_INS) writeStandIn(path.join(VENDOR, name), name);
-  copyFileSync(MANIFEST, WHOLE);
-  // At one stroke, because others may be reading it.
-  writeFileSync(`${MANIFEST}.next`, `${JSON.stringify(manifestOf(whole, lock), null, 2)}\n`);
-  renameSync(`${MANIFEST}.next`, MANIFEST);
+  replace(WHOLE, readFileSync(MANIFEST));
+  replace(MANIFEST, `${JSON.stringify(manifestOf(whole, lock), null, 2)}\n`);
+}
+
+/** At one stroke: others may be reading it, and a death leaves no half of it. */
+function replace(file, content) {
+  writeFileSync(`${file}.next`, content);
+  renameSync(`${file}.next`, file);
 }
 
 function undo() {
   rmSync(VENDOR, { recursive: true, force: true });
-  if (existsSync(WHOLE)) renameSync(WHOLE, MANIFEST);
+  takeBack(MANIFEST, WHOLE);
 }
 
-function copyLean(name, from, to, below = "") {
-  const entries = readdirSync(from, { withFileTypes: true });
-  for (const entry of entries) {
+/** Only in place of the package's own manifest: after a packing that died, somebody may have taken it back and changed it. */
+export function takeBack(manifest, whole) {
+  if (!existsSync(whole)) return;
+  if ("dependencies" in JSON.parse(readFileSync(manifest, "utf8"))) rmSync(whole);
+  else renameSync(whole, manifest);
+}
+
+/** Of a folder that is left out, terms go along: they may be of code that is compiled into a library. */
+export function copyLean(name, from, to, { below = "", isLeftOut = false } = {}) {
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
     const inside = below === "" ? entry.name : `${below}/${entry.name}`;
-    if (
-      entry.isDirectory()
-        ? isFolderLeftOut(name, inside, entry.name)
-        : isFileLeftOut(name, entry.name)
-    )
-      continue;
     const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)];
     if (entry.isDirectory()) {
-      copyLean(name, source, target, inside);
-      continue;
+      // Those inside are places of their own.
+      if (entry.name === "node_modules") continue;
+      const isOut = isLeftOut || isFolderLeftOut(name, inside);
+      copyLean(name, source, target, { below: inside, isLeftOut: isOut });
+    } else if (isLeftOut ? TERMS.test(entry.name) : !isFileLeftOut(name, entry.name)) {
+      mkdirSync(to, { recursive: true });
+      copyFileSync(source, target);
     }
-    mkdirSync(to, { recursive: true });
-    copyFileSync(source, target);
   }
 }
 
-function isFolderLeftOut(name, inside, last) {
-  // Those inside are places of their own.
-  if (last === "node_modules") return true;
+function isFolderLeftOut(name, inside) {
   // Orbweaver does not run on Windows.
   if (name === "@temporalio/core-bridge" && /^releases\/.*-windows-/.test(inside)) return true;
   return NO_FOLDERS.test(inside) || TWINS.get(name)?.test(inside) === true;

@@ -6,7 +6,13 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { checkOnnxruntime } from "../../models/onnxruntime.ts";
-import { isFileLeftOut, manifestOf, packagesThatRun } from "../../tools/pack.mjs";
+import {
+  copyLean,
+  isFileLeftOut,
+  manifestOf,
+  packagesThatRun,
+  takeBack,
+} from "../../tools/pack.mjs";
 import { readLock } from "../../tools/supply-chain.mjs";
 import { keepThisPlatform } from "../../tools/this-platform.mjs";
 
@@ -82,6 +88,38 @@ test.each([
   ["long", "index.js.map", true],
 ])("of %s leaves %s out: %s", (name, file, want) => {
   expect(isFileLeftOut(name, file)).toBe(want);
+});
+
+test("passes the terms of code on that is compiled into a library, and nothing else of its folder", () => {
+  const [from, to] = [join(folder, "from"), join(folder, "to")];
+  for (const file of ["index.js", "sdk-core/LICENSE.txt", "sdk-core/src/lib.js"]) {
+    mkdirSync(join(from, file, ".."), { recursive: true });
+    writeFileSync(join(from, file), "");
+  }
+  copyLean("@temporalio/core-bridge", from, to);
+  const there = readdirSync(to, { recursive: true, encoding: "utf8" });
+  expect(there.sort()).toEqual(["index.js", "sdk-core", "sdk-core/LICENSE.txt"]);
+});
+
+test("after a packing that died takes the whole manifest back, but not over one that somebody has changed", () => {
+  const [now, kept] = [join(folder, "package.json"), join(folder, "whole.json")];
+  writeFileSync(kept, JSON.stringify(manifest));
+  writeFileSync(now, JSON.stringify(manifestOf(manifest, readLock())));
+  takeBack(now, kept);
+  expect(JSON.parse(readFileSync(now, "utf8"))).toEqual(manifest);
+  const changed = JSON.stringify({ ...manifest, version: "9.9.9" });
+  writeFileSync(now, changed);
+  writeFileSync(kept, JSON.stringify(manifest));
+  takeBack(now, kept);
+  expect(readFileSync(now, "utf8")).toBe(changed);
+  expect(readdirSync(folder)).toEqual(["package.json"]);
+});
+
+test("is published from what npm pack made, because npm tells the registry the manifest of a folder as it is afterwards", () => {
+  expect(manifest["scripts"]).toMatchObject({
+    prepublishOnly: expect.stringMatching(/npm publish \.\/.*exit 1$/) as string,
+  });
+  expect(manifestOf(manifest, readLock())["scripts"]).not.toHaveProperty("prepublishOnly");
 });
 
 const RELEASES = "dist/node_modules/@temporalio/core-bridge/releases";
