@@ -88,8 +88,13 @@ export async function collect(
       failed.push(failure(path, error));
     }
   }
-  const rows =
-    plan.oldRows > 0 ? await forgetRows(stateDir, nowMs - (rules.history.forMs ?? nowMs)) : 0;
+  let rows = 0;
+  try {
+    if (plan.oldRows > 0) rows = await forgetRows(stateDir, nowMs - (rules.history.forMs ?? nowMs));
+  } catch (error) {
+    // It may have no room for a copy of itself, or a console may hold it.
+    failed.push(failure(join(stateDir, HISTORY), error));
+  }
   return { ...total, rows, failed };
 }
 

@@ -4,11 +4,13 @@ import type { Client } from "@temporalio/client";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createModelActivities } from "../../activities/model-activities.ts";
 import type { ModelActivities, OrderedSample } from "../../protocol/model-contract.ts";
 import { directoryStore } from "../../activities/store.ts";
 import { parseHostId } from "../../domain/values/ids.ts";
+import { checkOnnxruntime } from "../../models/onnxruntime.ts";
 import { modelDirOf, openRegistry, type ModelRegistry } from "../../models/bandwidth/registry.ts";
 import { fleetShape } from "../scheduling/builders.ts";
 import { meanLearner, modelDraft } from "./stand-in-learner.ts";
@@ -26,7 +28,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(storeDir, { recursive: true, force: true }));
 
-function solver({ dies = false } = {}): ModelActivities {
+function solver({ dies }: { readonly dies?: Error } = {}): ModelActivities {
   const handle = { query: () => Promise.resolve({ cluster: CLUSTER }) };
   const client = { workflow: { getHandle: () => handle } } as unknown as Client; // all that is asked of it
   return createModelActivities({
@@ -37,7 +39,7 @@ function solver({ dies = false } = {}): ModelActivities {
       ...meanLearner,
       learn: (request) => {
         learned += 1;
-        return dies ? Promise.reject(new Error("killed")) : meanLearner.learn(request);
+        return dies === undefined ? meanLearner.learn(request) : Promise.reject(dies);
       },
     },
     nowMs: () => 1_000,
@@ -100,11 +102,31 @@ describe("training", () => {
   });
 
   test("an order that was done is not done again, and one that died is", async () => {
-    await expect(solver({ dies: true }).trainModel(order("t1", 100))).rejects.toThrow("killed");
+    await expect(
+      solver({ dies: new Error("killed") }).trainModel(order("t1", 100)),
+    ).rejects.toThrow("killed");
     expect(await registry.list()).toEqual([]);
     const first = await solver().trainModel(order("t1", 100));
     expect(await solver().trainModel(order("t1", 100))).toEqual(first);
     expect(learned).toBe(2);
+  });
+
+  test("without onnxruntime says once how to install it: Temporal is not to repeat it", async () => {
+    const from = pathToFileURL(path.join(storeDir, "models/x.js")).href;
+    let dies: unknown;
+    try {
+      checkOnnxruntime(from);
+    } catch (error) {
+      dies = error;
+    }
+    await expect(
+      solver({ dies: dies as Error }).trainModel(order("t1", 100)),
+    ).rejects.toMatchObject({
+      type: "NOT_FOUND",
+      nonRetryable: true,
+      message: expect.stringContaining("npm install") as string,
+    });
+    expect(await registry.list()).toEqual([]);
   });
 
   test("too few different sets say so", async () => {

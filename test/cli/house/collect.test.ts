@@ -207,6 +207,24 @@ describe("house --collect", () => {
     database.close();
   });
 
+  it("says what it has removed where the history database fails after that", async () => {
+    job("done", 40, "COMPLETED");
+    await history(ended("old", 500));
+    const temporal = temporalOf({
+      ...{ fleet: "f", jobs, runs: [[{}]], lobbies: [] },
+      onAsked: (name) => {
+        if (asked.push(name) !== 2) return;
+        rmSync(path.join(stateDir, "history.db"));
+        mkdirSync(path.join(stateDir, "history.db"));
+      },
+    });
+    const file = keep({ history: { for: "400d" } });
+    const { code, stdout, stderr } = await house(["--file", file, "--yes"], { temporal });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/removed 1 thing/);
+    expect(stderr).toMatch(/not removed: .*history\.db: /);
+  });
+
   it("shows and changes nothing with --dry-run, without a yes, and where nobody can be asked", async () => {
     job("done", 40, "COMPLETED");
     put("logs/agent-old.log", 5, 31);
