@@ -20,7 +20,9 @@ function pair() {
   agents.push(fakeAgent(machines[0], { id: HOST, view }));
   agents.push(fakeAgent(machines[1], { id: OTHER_HOST, view }));
   const ordersOf = (over: Partial<Omit<RunOrder, "run">> = {}) =>
-    [HOST, OTHER_HOST].map((host) => orderOf("train", { gang: GANG, host, prepareTimeoutMs: 5_000, ...over }));
+    [HOST, OTHER_HOST].map((host) =>
+      orderOf("train", { gang: GANG, host, prepareTimeoutMs: 5_000, ...over }),
+    );
   const pass = async (forMs: number): Promise<void> => {
     for (let leftMs = forMs; leftMs > 0; leftMs -= 50)
       for (const machine of machines) await machine.pass(50);
