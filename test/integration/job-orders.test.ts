@@ -186,8 +186,8 @@ describe("suspend, resume and requeue", () => {
   /** Writes a checkpoint when it is told to, ends by TERM, and goes on from the newest one until its flag is there. */
   const training = (flag: string): string =>
     [
-      'step=$(cat "$ORBWEAVER_CHECKPOINT_DIR/step" 2>/dev/null || echo 0)',
-      "trap 'echo $((step + 1)) > \"$ORBWEAVER_CHECKPOINT_DIR/step\"' USR1",
+      'step=$(basename "${ORBWEAVER_CHECKPOINT:-0}")',
+      "trap 'mkdir -p \"$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/$((step + 1))\"' USR1",
       "echo started from $step",
       `while [ ! -e ${flag} ]; do sleep 0.1; done`,
     ].join("\n");
