@@ -46,6 +46,9 @@ import type {
 import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
 import type { RunSpec } from "../../domain/job/job.ts";
 import { ms } from "../../domain/values/units.ts";
+import { kill, pidsWith } from "../support/processes.ts";
+
+export { kill } from "../support/processes.ts";
 
 /** For tests in which nobody is an attacker. */
 export const OBEDIENT: OrderCheck = {
@@ -286,22 +289,6 @@ export function runs(pid: number): boolean {
 /** As `ps` has it: Z for a zombie, T for a stopped process, nothing when there is none. */
 export const stateOf = (pid: number): string =>
   execFileSync("sh", ["-c", `ps -o stat= -p ${pid} || true`], { encoding: "utf8" }).trim();
-
-export function kill(pid: number, signal: NodeJS.Signals = "SIGKILL"): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // It had ended.
-  }
-}
-
-function pidsWith(text: string): readonly number[] {
-  const line = `grep -lsF -- '${text}' /proc/[0-9]*/environ | cut -d/ -f3 || true`;
-  return execFileSync("sh", ["-c", line], { encoding: "utf8" })
-    .split("\n")
-    .filter((pid) => pid !== "" && Number(pid) !== process.pid)
-    .map(Number);
-}
 
 const built = new Map<string, string>();
 

@@ -12,6 +12,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { randomBytes } from "node:crypto";
+import { LAUNCH_MARK } from "../../agent/folder/launch-files.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { mayBeAnsweredYet } from "../../client/waking.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
@@ -33,6 +34,7 @@ import {
   USER,
 } from "../../protocol/messages.ts";
 
+import { kill, pidsWith } from "./processes.ts";
 import { recordHistories } from "./record-histories.ts";
 
 /** The server's deadline of a query, `DEADLINE_EXCEEDED`. */
@@ -214,6 +216,7 @@ export async function startWorld({
     async stop() {
       // First the processes: whoever has something to say to a terminated fleet starts it again.
       await Promise.all([...processes.keys()].map((name) => world.kill(name)));
+      killLaunches(stateDir);
       const presences = described.shape.clusters.map(({ id }) => presenceWorkflowId(fleet, id));
       await recordHistories(temporal, fleet);
       const open = temporal.workflow.list({
@@ -250,6 +253,10 @@ export async function startWorld({
   );
   return world;
 }
+
+/** Agents that are killed leave their launches running, and a job that waits for a file of a folder that is removed waits for ever. */
+const killLaunches = (stateDir: string): void =>
+  pidsWith(`${LAUNCH_MARK}=${stateDir}/`).forEach((pid) => kill(pid));
 
 const withPlaces = (shape: FleetShape, places: number | undefined): FleetShape =>
   places === undefined
