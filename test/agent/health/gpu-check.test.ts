@@ -137,11 +137,12 @@ describe("jobs on broken GPUs", () => {
   it("checkpoint and end as of a lost host; one on a sound GPU runs on", async () => {
     const dir = folder();
     const agent = testAgent();
+    const save = `touch ${dir}/saved; mkdir "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/step"`;
     const leaves = orderOf(endless(dir, "leaves"), {
       run: {
         graceMs: ms(1_000),
         checkpoint: {
-          order: { kind: "command", command: ["touch", `${dir}/saved`] },
+          order: { kind: "command", command: ["sh", "-c", save] },
           graceMs: ms(60_000),
         },
       },
