@@ -2,7 +2,9 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { sessionKeeper, type SessionKeeper } from "../../../cli/sessions/session-keeper.ts";
 
@@ -14,8 +16,8 @@ function keeper(...command: readonly string[]): SessionKeeper {
 }
 const folderOf = ({ ofJob }: SessionKeeper): string => ofJob[3] ?? "";
 
-function started([file = "", ...args]: readonly string[]): ChildProcess {
-  const child = spawn(file, args, { stdio: ["pipe", "pipe", "ignore"], detached: true });
+function started([file = "", ...args]: readonly string[], env = process.env): ChildProcess {
+  const child = spawn(file, args, { env, stdio: ["pipe", "pipe", "ignore"], detached: true });
   onTestFinished(() => {
     child.kill("SIGKILL");
   });
@@ -84,6 +86,20 @@ describe("a kept session", () => {
     const of = keeper("true");
     const job = started(of.ofJob);
     await expect.poll(() => existsSync(folderOf(of)), { timeout: 60_000 }).toBe(true);
+    job.kill("SIGTERM");
+    expect(await endOf(job)).toBe(143);
+    expect(existsSync(folderOf(of))).toBe(false);
+  });
+
+  it("leaves no folder either when it is stopped while it makes it", async () => {
+    const programs = mkdtempSync(path.join(tmpdir(), "orbweaver-keeper-"));
+    onTestFinished(() => rmSync(programs, { recursive: true, force: true }));
+    const slow = `#!/bin/sh\n/bin/mkdir "$@" && sleep 0.5\n`;
+    writeFileSync(path.join(programs, "mkdir"), slow, { mode: 0o755 });
+    const of = keeper("true");
+    const env = { ...process.env, PATH: `${programs}:${process.env["PATH"] ?? ""}` };
+    const job = started(of.ofJob, env);
+    await expect.poll(() => existsSync(folderOf(of))).toBe(true);
     job.kill("SIGTERM");
     expect(await endOf(job)).toBe(143);
     expect(existsSync(folderOf(of))).toBe(false);
