@@ -18,14 +18,10 @@ const COMES_WITHIN_S = 120;
 /** Tenths of seconds in which the job's process makes its folder, once the job is said to run. */
 const MEETS_WITHIN = 100;
 
-/** Who stops it while it makes its folder is heard once the folder is its own. */
 const JOB = `
 umask 077
-stopped=
-trap 'stopped=yes' TERM INT HUP
-mkdir "$0" || exit 1
 trap 'rm -rf "$0"; exit 143' TERM INT HUP
-if [ "$stopped" ]; then rm -rf "$0"; exit 143; fi
+mkdir "$0" || exit 1
 n=0
 until [ -s "$0/pid" ]; do
   n=$((n + 1))
