@@ -77,7 +77,7 @@ it("after the fleet was terminated, running jobs run on, waiting ones are grante
     "nothing is held",
     ({ leases, requests }) => leases.size === 0 && requests.size === 0,
   );
-}, 180_000);
+});
 
 it("`orbweaver up` on a fleet that was terminated goes on from its last run: drains stay, tokens count on", async () => {
   const handle = world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
@@ -103,7 +103,7 @@ it("`orbweaver up` on a fleet that was terminated goes on from its last run: dra
     "alpha/a1",
   ]);
   expect((await world.cli(["undrain", "alpha/a1"])).code).toBe(0);
-}, 180_000);
+});
 
 it("a job that was terminated holds nothing after a while, and its processes are gone", async () => {
   const { jobId } = await submit("killed", 4, "exec sleep 600");
@@ -112,7 +112,7 @@ it("a job that was terminated holds nothing after a while, and its processes are
   await world.until("its lease is gone", ({ leases }) => leases.size === 0, 60_000);
   const pid = Number(linesOf("killed")[0]);
   expect(() => process.kill(pid, 0)).toThrow();
-}, 120_000);
+});
 
 it("a waiting job that was terminated leaves the line", async () => {
   const blocker = await submit("blocker", 12, `while [ ! -e ${notes}/go2 ]; do sleep 0.1; done`);
@@ -124,7 +124,7 @@ it("a waiting job that was terminated leaves the line", async () => {
   writeFileSync(path.join(notes, "go2"), "");
   await world.temporal.workflow.getHandle(blocker.jobId).result();
   await world.until("nothing is held", ({ leases }) => leases.size === 0);
-}, 180_000);
+});
 
 it("a job that was reset while it ran runs again under its new run, and once at a time", async () => {
   const { jobId } = await submit(
@@ -155,4 +155,4 @@ it("a job that was reset while it ran runs again under its new run, and once at 
     "nothing is held",
     ({ leases, requests }) => leases.size === 0 && requests.size === 0,
   );
-}, 180_000);
+});

@@ -52,4 +52,4 @@ it("a job that is cancelled meanwhile ends, and its GPUs are free only after the
   await world.startAgent("alpha");
   await world.until("the GPUs are free", ({ leases }) => leases.size === 0, 60_000);
   expect(processesOf(jobId)).toEqual([]);
-}, 240_000);
+});
