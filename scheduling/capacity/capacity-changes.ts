@@ -13,10 +13,8 @@ import {
   keptMask,
   setHostCondition,
   UNKNOWN_END_MS,
-  type Hold,
   type PoolHost,
 } from "./host-pools.ts";
-import { wattsLimit } from "../ledger/rules/limits.ts";
 import { strand } from "./stranded-gpus.ts";
 import type { HostStatus } from "../ledger/ledger.ts";
 import {
@@ -33,27 +31,37 @@ export function noteLease(
   before: Lease | undefined,
   after: Lease | undefined,
 ): void {
-  const { usage, index } = capacity;
+  const { usage, index, hosts } = capacity;
   if (before !== undefined) {
     const gpus = takenGpus(before);
     release(usage, index, heldBy(before));
-    eachHost(capacity, gpus, (host, mask) => {
+    for (const { host: id, mask } of gpus) {
+      const host = hosts.get(id);
+      if (host === undefined) continue;
       host.holds.delete(before.id);
       setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
       settleStranded(capacity, host);
-    });
+    }
   }
   if (after === undefined) return;
   const gpus = takenGpus(after);
   const endAtMs = endOf(after);
   const need = needOf(after);
   take(usage, index, heldBy(after));
-  hold(capacity, {
-    name: after.id,
-    gpus,
-    opportunistic: after.opportunistic?.gpus ?? [],
-    terms: { endAtMs, sinceMs: after.grantedAtMs, ...(need !== undefined && { need }) },
-  });
+  for (const { host: id, mask } of gpus) {
+    const host = hosts.get(id);
+    if (host === undefined) continue;
+    const opportunisticMask = maskIn(after.opportunistic?.gpus ?? [], id);
+    host.holds.set(after.id, {
+      mask,
+      endAtMs,
+      opportunisticMask,
+      sinceMs: after.grantedAtMs,
+      ...(need !== undefined && { need }),
+    });
+    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+    settleStranded(capacity, host);
+  }
 }
 
 /** When its GPUs are free at the latest, as its owner says. */
@@ -77,42 +85,31 @@ export interface FreshGrant extends Held {
 export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
   const { name, endAtMs, resources: need, opportunistic = [] } = grant;
   take(capacity.usage, capacity.index, grant);
-  hold(capacity, {
-    name,
-    gpus: grant.gpus,
-    opportunistic,
-    terms: { endAtMs, sinceMs: Infinity, ...(need !== undefined && { need }) },
-  });
-}
-
-interface Holding {
-  readonly name: string;
-  readonly gpus: readonly HostGpus[];
-  readonly opportunistic: readonly HostGpus[];
-  readonly terms: Pick<Hold, "endAtMs" | "sinceMs" | "need">;
-}
-
-/** Equal holds of a gang are one value. */
-function hold(capacity: Capacity, { name, gpus, opportunistic, terms }: Holding): void {
-  let last: Hold | undefined;
-  eachHost(capacity, gpus, (host, mask) => {
-    const opportunisticMask = maskIn(opportunistic, host.id);
-    if (last?.mask !== mask || last.opportunisticMask !== opportunisticMask)
-      last = { mask, opportunisticMask, ...terms };
-    host.holds.set(name, last);
+  for (const { host: id, mask } of grant.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    host.holds.set(name, {
+      mask,
+      endAtMs,
+      opportunisticMask: maskIn(opportunistic, id),
+      sinceMs: Infinity,
+      ...(need !== undefined && { need }),
+    });
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
     settleStranded(capacity, host);
-  });
+  }
 }
 
 export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
   const { name } = grant;
   release(capacity.usage, capacity.index, grant);
-  eachHost(capacity, grant.gpus, (host, mask) => {
+  for (const { host: id, mask } of grant.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
     host.holds.delete(name);
     setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
     settleStranded(capacity, host);
-  });
+  }
 }
 
 /** A reservation was made, changed or ended. */
@@ -127,15 +124,17 @@ export function noteReservation(
   }
   if (before !== undefined) {
     dropReserved(capacity.reserved, before);
-    eachHost(capacity, before.gpus, (host, mask) => {
-      setMasks(capacity, host, { reservedMask: host.reservedMask & ~mask });
-    });
+    for (const { host: id, mask } of before.gpus) {
+      const host = capacity.hosts.get(id);
+      if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask & ~mask });
+    }
   }
   if (after === undefined) return;
   addReserved(capacity.reserved, after);
-  eachHost(capacity, after.gpus, (host, mask) => {
-    setMasks(capacity, host, { reservedMask: host.reservedMask | mask });
-  });
+  for (const { host: id, mask } of after.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask | mask });
+  }
 }
 
 /** A host answers again, is drained, falls silent. */
@@ -148,38 +147,10 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
   capacity.leaseVersion = capacity.hostVersion = capacity.version;
 }
 
-/** From so many hosts on those of a list are remembered: a gang comes and goes many times in a cycle. */
-const LONG = 8;
-
-/** Those that the fleet has, in order. */
-function eachHost(
-  capacity: Capacity,
-  gpus: readonly HostGpus[],
-  visit: (host: PoolHost, mask: number) => void,
-): void {
-  const known = gpus.length < LONG ? undefined : hostsOn(capacity, gpus);
-  for (const [at, { host: id, mask }] of gpus.entries()) {
-    const host = known === undefined ? capacity.hosts.get(id) : known[at];
-    if (host !== undefined) visit(host, mask);
-  }
-}
-
-function hostsOn(
-  { hosts, hostsOf }: Capacity,
-  gpus: readonly HostGpus[],
-): readonly (PoolHost | undefined)[] {
-  const known = hostsOf.get(gpus);
-  if (known !== undefined) return known;
-  const found = gpus.map(({ host }) => hosts.get(host));
-  hostsOf.set(gpus, found);
-  return found;
-}
-
 /** Only a lease that says what it takes strands GPUs. */
 function settleStranded(capacity: Capacity, host: PoolHost): void {
-  const { uneven } = capacity.usage;
-  if (host.strandedMask === 0 && (uneven.size === 0 || !uneven.has(host.id))) return;
-  const leasedMask = strand(host, uneven);
+  if (host.strandedMask === 0 && !capacity.usage.uneven.has(host.id)) return;
+  const leasedMask = strand(host, capacity.usage.uneven);
   if (leasedMask !== host.leasedMask) setMasks(capacity, host, { leasedMask });
 }
 
@@ -193,11 +164,9 @@ function setMasks(
   const more = popCount(keptMask(host)) - popCount(kept);
   if (more !== 0) {
     const { cluster, gpuWatts } = host.pool;
-    const { budgets, places } = capacity.index;
-    if (wattsLimit(cluster) < Infinity) keepWatts(capacity, cluster.id, more * gpuWatts);
-    if (budgets.length > 0)
-      for (const { name } of places.get(host.id)?.budgets ?? [])
-        keepWatts(capacity, name, more * gpuWatts);
+    keepWatts(capacity, cluster.id, more * gpuWatts);
+    for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
+      keepWatts(capacity, name, more * gpuWatts);
   }
   capacity.version = capacity.lastVersion += 1;
   if (change.leasedMask !== undefined) capacity.leaseVersion = capacity.version;
