@@ -18,7 +18,8 @@ import {
 } from "../../../scheduling/reservation/reservation-set.ts";
 import { fleetCounts } from "../../../scheduling/cycle/fleet-counts.ts";
 import { RESERVATION_RULES } from "../../../scheduling/cycle/policies.ts";
-import { gangRequest, gpus } from "../builders.ts";
+import { tryOut } from "../../../scheduling/capacity/trial.ts";
+import { fleetShape, gangRequest, gpus, host, leased, readyLedger } from "../builders.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { H0, H1, ledgerWith, openSet, reserved } from "./reservations.ts";
 
@@ -94,6 +95,27 @@ describe("a set of reservations", () => {
     expect([...view.capacity.reserved.byJob.values()]).toEqual([WHOLE]);
     expect(view.capacity.reserved.masks).toEqual(before);
   });
+});
+
+/** A lease that takes more processors than its share strands free GPUs: once it is put back, rather those that nobody has reserved. The version does not tell. */
+test("free reserved GPUs are counted as the capacity has them, also after a trial that strands others", () => {
+  const shape = fleetShape([{ hosts: [{ cpus: 64 }] }]);
+  const hungry = { job: "hungry", gpus: 2, constraints: { resources: { cpus: 16 } } };
+  const ledger = leased(readyLedger(shape), hungry, gpus(["c0/h0", 0b0000_0011]));
+  const [lease] = ledger.leases.values();
+  const own = reserved("own", gpus(["c0/h0", 0b1111_0000]));
+  const { reservations, view } = openSet(ledger, [own]);
+  const counted = (): readonly [free: number, stranded: number | undefined] => [
+    freeGpusIn(reservations, own),
+    view.capacity.hosts.get(host("c0/h0"))?.strandedMask,
+  ];
+  const { leaseVersion } = view.capacity;
+  expect(counted()).toEqual([2, 0b1100_0000]);
+  tryOut(view.capacity, (trial) => {
+    if (lease !== undefined) trial.removeLease(lease);
+  });
+  expect(view.capacity.leaseVersion).toBe(leaseVersion);
+  expect(counted()).toEqual([4, 0b0000_1100]);
 });
 
 test("a patient request waits for three days and the delay of its level; one with a time limit or without checkpoints does not", () => {
