@@ -24,6 +24,7 @@ import {
   type DynamicConfig,
 } from "../../workers/server/index.ts";
 import type { BenchRequest } from "../bench.ts";
+import { killLeft } from "./left-processes.ts";
 import { openProcesses, type Processes } from "./processes.ts";
 
 export interface BenchWorld {
@@ -62,7 +63,10 @@ const NAMESPACE = "default";
 export async function openWorld(options: WorldOptions): Promise<BenchWorld> {
   const { request, metricsPort, extraDynamicConfig } = options;
   const dir = await mkdtemp(join(tmpdir(), "orbweaver-bench-"));
-  const closing: (() => Promise<unknown>)[] = [() => rm(dir, { recursive: true, force: true })];
+  const closing: (() => Promise<unknown>)[] = [
+    () => rm(dir, { recursive: true, force: true }),
+    () => killLeft(dir),
+  ];
   const stop = async (): Promise<void> => {
     for (const close of closing.splice(0).reverse()) await close();
   };

@@ -5,15 +5,16 @@
 
 import { WorkflowFailedError } from "@temporalio/client";
 import { ApplicationFailure } from "@temporalio/common";
-import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { LAUNCH_MARK, launchFiles } from "../../agent/folder/launch-files.ts";
+import { launchFiles } from "../../agent/folder/launch-files.ts";
 import { phaseOf } from "../../agent/runs/local-run.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
 import { hostLayout } from "../../agent/system/state-layout.ts";
 import { openTokenStore } from "../../agent/folder/token-store.ts";
 import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
 import type { JobFailureDetails } from "../../protocol/messages.ts";
+import { leftProcesses } from "../live/left-processes.ts";
 import { insist } from "./insistence.ts";
 import type { WitnessLine } from "./rank.ts";
 import { GPUS_PER_HOST, type Site } from "./site.ts";
@@ -191,27 +192,5 @@ function hostFindings({ stateDir, fleet, hosts }: Site, nextToken: number): read
     return highest < nextToken
       ? running
       : [...running, `${host} has seen token ${highest}, and the fleet's next is ${nextToken}`];
-  });
-}
-
-/** A process of a launch that still runs. */
-export interface LeftProcess {
-  readonly pid: number;
-  readonly launch: string;
-}
-
-export function leftProcesses(stateDir: string): readonly LeftProcess[] {
-  if (process.platform !== "linux") return [];
-  const mark = `${LAUNCH_MARK}=${realpathSync(stateDir)}/`;
-  return readdirSync("/proc").flatMap((pid) => {
-    if (!/^\d+$/.test(pid)) return [];
-    try {
-      const entry = readFileSync(`/proc/${pid}/environ`, "utf8")
-        .split("\0")
-        .find((each) => each.startsWith(mark));
-      return entry === undefined ? [] : [{ pid: Number(pid), launch: entry }];
-    } catch {
-      return [];
-    }
   });
 }

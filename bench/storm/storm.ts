@@ -15,13 +15,8 @@ import { drawFrom, type Draw } from "../statistics.ts";
 import { release } from "./arrivals.ts";
 import type { Recovery } from "./control-faults.ts";
 import { replayAll, type Replays } from "./histories.ts";
-import {
-  inspect,
-  leftProcesses,
-  readWitness,
-  type Findings,
-  type LeftProcess,
-} from "./inspection.ts";
+import { leftProcesses, type LeftProcess } from "../live/left-processes.ts";
+import { inspect, readWitness, type Findings } from "./inspection.ts";
 import { insist } from "./insistence.ts";
 import { drawSchedule, type FaultKind, type Step } from "./schedule.ts";
 import { openSite, untilAnswering, type Site } from "./site.ts";

@@ -133,7 +133,7 @@ export async function openSwapSite(request: BenchRequest): Promise<SwapSite> {
   };
 }
 
-/** Says where it runs and what it resumes from, and waits until its notes are removed, as when the bench is over; on the order to checkpoint it saves one step more. */
+/** Says where it runs and what it resumes from, and waits; on the order to checkpoint it saves one step more. */
 const rankScript = (notes: string): string => `
 n=0; [ -z "$ORBWEAVER_CHECKPOINT" ] || n=$(cat "$ORBWEAVER_CHECKPOINT")
 save() {
@@ -142,7 +142,7 @@ save() {
 }
 trap save USR1
 echo "$ORBWEAVER_HOST $ORBWEAVER_LEASE_ID $n $$" >> '${notes}'
-while [ -e '${notes}' ]; do sleep 0.1; done`;
+while :; do sleep 0.1; done`;
 
 function readStarts(file: string): readonly Started[] {
   let text = "";
