@@ -16,6 +16,7 @@ import {
   TerminatedFailure,
   TimeoutFailure,
 } from "@temporalio/common";
+import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import {
@@ -47,7 +48,6 @@ import {
   type TaskQuery,
   wordUpdate,
 } from "../protocol/messages.ts";
-import { setTimeout as sleep } from "node:timers/promises";
 import { hearsNoSignal } from "../protocol/signal-limit.ts";
 import type { AmendOptions, NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";

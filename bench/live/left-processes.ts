@@ -35,13 +35,17 @@ export async function killLeft(folder: string): Promise<void> {
   for (let left = leftProcesses(folder); left.length > 0; left = leftProcesses(folder)) {
     if (Date.now() > untilMs)
       throw new Error(`process ${String(left[0]?.pid)} of ${folder} does not end`);
-    for (const { pid } of left) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch {
-        // It had ended.
-      }
-    }
+    killAll(left);
     await sleep(LOOK_MS);
+  }
+}
+
+export function killAll(left: readonly LeftProcess[]): void {
+  for (const { pid } of left) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
   }
 }

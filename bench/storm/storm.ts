@@ -15,7 +15,7 @@ import { drawFrom, type Draw } from "../statistics.ts";
 import { release } from "./arrivals.ts";
 import type { Recovery } from "./control-faults.ts";
 import { replayAll, type Replays } from "./histories.ts";
-import { leftProcesses, type LeftProcess } from "../live/left-processes.ts";
+import { killAll, leftProcesses } from "../live/left-processes.ts";
 import { inspect, readWitness, type Findings } from "./inspection.ts";
 import { insist } from "./insistence.ts";
 import { drawSchedule, type FaultKind, type Step } from "./schedule.ts";
@@ -114,7 +114,8 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
     writeFileSync(join(folder, "outcome.json"), JSON.stringify(outcome, undefined, 1));
   } finally {
     await site.close();
-    endProcesses(leftProcesses(site.stateDir));
+    // What a failed storm has left behind must not outlive it.
+    killAll(leftProcesses(site.stateDir));
   }
   if (options.folder !== undefined || hasFindings(outcome)) return { ...outcome, folder };
   rmSync(folder, { recursive: true, force: true });
@@ -180,14 +181,3 @@ async function lookBack(
 export const hasFindings = ({ findings, replays }: StormOutcome): boolean =>
   Object.values(findings).some((lines: readonly string[]) => lines.length > 0) ||
   replays.failed.length > 0;
-
-/** What a failed storm has left behind must not outlive it. */
-function endProcesses(left: readonly LeftProcess[]): void {
-  for (const { pid } of left) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {
-      // It has ended by itself.
-    }
-  }
-}

@@ -1,7 +1,7 @@
 /** @file A plan of collection as text and as a document. */
 
 import type { Collected } from "./collect.ts";
-import type { DueThing, Excess } from "./due.ts";
+import { bytesOf, type DueThing, type Excess } from "./due.ts";
 import type { CollectionPlan, KindName, PlannedKind } from "./plan.ts";
 import { counted, timeText } from "../terminal/duration.ts";
 import { tableText } from "../terminal/table.ts";
@@ -66,9 +66,6 @@ const dueLine = ({ path, bytes, tenant, endedMs, why }: DueThing): string =>
 
 const excessLine = (what: string, { tenant, bytes, mostBytes }: Excess): string =>
   `${what} of ${tenant ?? "all"}: ${sizeText(bytes)} stay, beyond the quota of ${sizeText(mostBytes)}: it is of jobs that have not ended, may go on, ended less than a day ago, or of which nobody knows`;
-
-export const bytesOf = (due: readonly { readonly bytes: number }[]): number =>
-  due.reduce((sum, { bytes }) => sum + bytes, 0);
 
 export const collectedText = ({ things, bytes, rows, needed }: Collected): string =>
   `removed ${counted(things, "thing")}, ${sizeText(bytes)}${rows > 0 ? `, and ${counted(rows, "old row")}` : ""}${needed > 0 ? `; ${counted(needed, "thing")} stayed, needed or changed meanwhile` : ""}`;

@@ -25,6 +25,9 @@ export interface Kept {
   readonly held?: string;
 }
 
+export const bytesOf = (things: readonly Kept[]): number =>
+  things.reduce((sum, { bytes }) => sum + bytes, 0);
+
 export interface DueThing extends Kept {
   readonly why: string;
 }
@@ -56,7 +59,7 @@ export function dueOf(things: readonly Kept[], rule: KeepRule, nowMs: number): D
   /** Takes the oldest of the scope until the rest fits. */
   function fit(scope: readonly Kept[], mostBytes: number, tenant?: TenantId): void {
     const left = scope.filter((thing) => !due.has(thing));
-    let bytes = left.reduce((sum, thing) => sum + thing.bytes, 0);
+    let bytes = bytesOf(left);
     for (const thing of left) {
       if (bytes <= mostBytes) break;
       if (!isFree(thing, nowMs) || thing.isUnproven || thing.bytes === 0) continue;

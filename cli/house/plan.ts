@@ -12,7 +12,7 @@ import { tenantId } from "../../domain/values/ids.ts";
 import type { UpState } from "../../workers/state.ts";
 import { HISTORY } from "../up/backup.ts";
 import { databaseFileOf, storeDirsOf } from "../up/places.ts";
-import { dueOf, type Due, type Kept } from "./due.ts";
+import { bytesOf, dueOf, type Due, type Kept } from "./due.ts";
 import {
   archivedRuns,
   checkpointFolders,
@@ -102,9 +102,6 @@ export async function planOf(
   }
   return { kinds, ...rest, ends: jobs.ends, skipped };
 }
-
-const bytesOf = (things: readonly Kept[]): number =>
-  things.reduce((sum, { bytes }) => sum + bytes, 0);
 
 async function readHistory({
   stateDir,

@@ -17,13 +17,13 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import type { Session } from "../../command/session.ts";
 import { collect, endFormer } from "../../house/collect.ts";
 import {
-  bytesOf,
   collectedText,
   isNothingDue,
   planDocument,
   planText,
   sizeText,
 } from "../../house/collection-text.ts";
+import { bytesOf } from "../../house/due.ts";
 import { houseOf, type House } from "../../house/holdings.ts";
 import { describe } from "../../house/job-ends.ts";
 import { planOf, type CollectionPlan, type HousePlace } from "../../house/plan.ts";
