@@ -42,6 +42,7 @@ import { createShareSamples } from "./past/share-samples.ts";
 import { decisionRow } from "./view/decisions.ts";
 import { hasJob } from "./view/rows.ts";
 import { followUse } from "./use/follow-use.ts";
+import { createUseBook } from "./use/use-book.ts";
 import { idleJobs } from "./use/idle-jobs.ts";
 import { idleCare, suspendBy } from "./use/idle-rules.ts";
 import { createTables } from "./view/tables.ts";
@@ -100,6 +101,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const past = createPast(readEarlier);
   const spans = createLeaseSpans();
   const shares = createShareSamples();
+  const useBook = createUseBook();
   const kept = await keptHistory();
   const care = idleCare({
     tell: kept?.idle,
@@ -197,7 +199,10 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       const rules = (isCurrent ? options.notify?.idle() : undefined) ?? NO_RULES;
       const found = idleJobs(ledger, use, { rules, nowMs: Date.now() });
       idle = found.slice(0, MOST_IDLE).map(({ job, rule }) => ({ job, act: rule.act }));
-      if (isCurrent) care(found);
+      if (isCurrent) {
+        care(found);
+        kept?.used(useBook.look(ledger, use, Date.now()));
+      }
       soon();
     },
   });

@@ -9,6 +9,7 @@
 import type Libsql from "libsql";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { AddedUse } from "../use/use-book.ts";
 
 export interface LeaseRecord {
   readonly job: string;
@@ -54,6 +55,12 @@ export interface RunRecord {
   readonly outcome: string;
 }
 
+/** Who signed a job that has not ended; empty where nobody did. */
+export interface JobUser {
+  readonly job: string;
+  readonly user: string;
+}
+
 export interface Cursor {
   readonly run: string;
   readonly event: number;
@@ -88,6 +95,7 @@ export interface SentNotice {
 
 export interface Batch {
   readonly leases: readonly LeaseRecord[];
+  readonly uses?: readonly AddedUse[];
   readonly notices?: readonly NoticeRow[];
   readonly due: readonly DueJob[];
   readonly cursor?: Cursor;
@@ -109,6 +117,9 @@ export interface HistoryDatabase {
   /** Leases that are held by the books, granted before this time. */
   readonly open: (grantedBeforeMs: number) => readonly LeaseRecord[];
   readonly due: (nowMs: number, most: number) => readonly DueJob[];
+  /** Jobs that hold leases granted before this time, and whose user is not known. */
+  readonly unnamed: (grantedBeforeMs: number, most: number) => readonly string[];
+  readonly name: (users: readonly JobUser[]) => void;
   readonly writeJobs: (jobs: readonly ReadJob[]) => void;
   /** Since when there is somebody to be told; the first call decides. */
   readonly noticesSince: (nowMs: number) => number;
@@ -142,6 +153,7 @@ CREATE TABLE IF NOT EXISTS leases (
   gpus INTEGER NOT NULL, gpuType TEXT NOT NULL, clusters TEXT NOT NULL, grantedMs INTEGER NOT NULL, freedMs INTEGER,
   lostGpuSeconds REAL NOT NULL, startedMs INTEGER, endedMs INTEGER, outcome TEXT, PRIMARY KEY (job, run, lease)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS leases_by_time ON leases (grantedMs);
+CREATE INDEX IF NOT EXISTS leases_held ON leases (grantedMs) WHERE freedMs IS NULL;
 CREATE TABLE IF NOT EXISTS jobs (
   job TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL, tenant TEXT NOT NULL, class TEXT NOT NULL, user TEXT NOT NULL, gpus INTEGER NOT NULL,
   tasks INTEGER NOT NULL, submittedMs INTEGER NOT NULL, endedMs INTEGER NOT NULL, outcome TEXT NOT NULL, why TEXT NOT NULL,
@@ -154,6 +166,13 @@ CREATE TABLE IF NOT EXISTS notices (
 CREATE INDEX IF NOT EXISTS notices_by_target ON notices (target, doneMs, atMs);
 CREATE INDEX IF NOT EXISTS notices_waiting ON notices (target, notBeforeMs) WHERE doneMs IS NULL;
 `;
+/** Tables that files of former releases have not; readers find them empty. */
+const ADDED_TABLES = ["uses", "users"] as const;
+const ADDED_SCHEMA: Readonly<Record<(typeof ADDED_TABLES)[number], string>> = {
+  uses: `TABLE IF NOT EXISTS uses (
+    job TEXT NOT NULL, run TEXT NOT NULL, lease TEXT NOT NULL, usedMs REAL NOT NULL, toldMs REAL NOT NULL, PRIMARY KEY (job, run, lease))`,
+  users: "TABLE IF NOT EXISTS users (job TEXT PRIMARY KEY, user TEXT NOT NULL)",
+};
 const VERSION = 2;
 /** Another process may be writing. */
 const BUSY_MS = 5_000;
@@ -218,15 +237,21 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
   if (isNew) {
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
     database.exec(SCHEMA);
+    for (const table of ADDED_TABLES) database.exec(`CREATE ${ADDED_SCHEMA[table]}`);
     database.exec(`PRAGMA user_version = ${String(VERSION)}`);
+  } else {
+    for (const table of ADDED_TABLES)
+      if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = ?").get(table) === undefined)
+        database.exec(`CREATE TEMP ${ADDED_SCHEMA[table]}`);
   }
   const all = <Row>(query: string, values: Readonly<Record<string, unknown>>): readonly Row[] =>
     database.prepare(query).all(values) as readonly Row[];
   const run = (query: string, values: object): void => void database.prepare(query).run(values);
 
-  function write({ leases, notices = [], due, cursor }: Batch): void {
+  function write({ leases, uses = [], notices = [], due, cursor }: Batch): void {
     database.transaction(() => {
       for (const lease of leases) run(PUT_LEASE, { freedByMs: null, ...lease });
+      for (const use of uses) run(ADD_USE, use);
       for (const notice of notices) run(PUT_NOTICE, notice);
       for (const job of due) run(PUT_DUE, job);
       if (cursor !== undefined) run(PUT_CURSOR, cursor);
@@ -236,7 +261,10 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
   function writeJobs(jobs: readonly ReadJob[]): void {
     database.transaction(() => {
       for (const { job, record, runs, notices = [], again } of jobs) {
-        if (record !== undefined) run(PUT_JOB, record);
+        if (record !== undefined) {
+          run(PUT_JOB, record);
+          if (record.user !== "") run("DELETE FROM users WHERE job = :job", { job });
+        }
         for (const notice of notices) run(PUT_NOTICE, notice);
         for (const one of runs) run(PUT_RUN, one);
         if (again === undefined) run("DELETE FROM due WHERE job = :job", { job });
@@ -258,6 +286,12 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
         "SELECT job, tries, notBeforeMs FROM due WHERE notBeforeMs <= :nowMs ORDER BY notBeforeMs, job LIMIT :most",
         { nowMs, most },
       ),
+    unnamed: (beforeMs, most) =>
+      all<{ job: string }>(UNNAMED, { beforeMs, most }).map(({ job }) => job),
+    name: (users) =>
+      database.transaction(() => {
+        for (const user of users) run("INSERT OR REPLACE INTO users VALUES (:job, :user)", user);
+      })(),
     noticesSince(nowMs) {
       run("INSERT OR IGNORE INTO notified (one, sinceMs) VALUES (1, :nowMs)", { nowMs });
       return all<{ sinceMs: number }>("SELECT sinceMs FROM notified", {})[0]?.sinceMs ?? nowMs;
@@ -276,6 +310,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
     forgetEnded(beforeMs) {
       for (const query of [FORGET_JOBS, FORGET_LEASES])
         while (database.prepare(query).run({ beforeMs }).changes > 0);
+      for (const query of [FORGET_USES, FORGET_USERS]) database.exec(query);
       const [{ free, pages } = { free: 0, pages: 0 }] = all<{ free: number; pages: number }>(
         "SELECT freelist_count AS free, page_count AS pages FROM pragma_freelist_count, pragma_page_count",
         {},
@@ -292,6 +327,12 @@ INSERT INTO leases (job, run, lease, attempt, tenant, class, gpus, gpuType, clus
 VALUES (:job, :run, :lease, :attempt, :tenant, :class, :gpus, :gpuType, :clusters, :grantedMs, coalesce(:freedMs, :freedByMs), :lostGpuSeconds)
 ON CONFLICT DO UPDATE SET freedMs = coalesce(:freedMs, freedMs, :freedByMs),
   lostGpuSeconds = CASE WHEN endedMs IS NULL THEN max(lostGpuSeconds, excluded.lostGpuSeconds) ELSE lostGpuSeconds END`;
+const ADD_USE = `
+INSERT INTO uses (job, run, lease, usedMs, toldMs) VALUES (:job, :run, :lease, :usedMs, :toldMs)
+ON CONFLICT DO UPDATE SET usedMs = usedMs + excluded.usedMs, toldMs = toldMs + excluded.toldMs`;
+const UNNAMED = `
+SELECT DISTINCT job FROM leases WHERE freedMs IS NULL AND grantedMs < :beforeMs
+AND job NOT IN (SELECT job FROM users) ORDER BY job LIMIT :most`;
 const PUT_RUN = `
 UPDATE leases SET startedMs = :startedMs, endedMs = :endedMs, outcome = :outcome, lostGpuSeconds = coalesce(:lostGpuSeconds, lostGpuSeconds)
 WHERE job = :job AND lease = :lease`;
@@ -325,3 +366,6 @@ const FORGET_JOBS = `
 DELETE FROM jobs WHERE (job, run) IN (SELECT job, run FROM jobs WHERE ${OLD_JOB} LIMIT 1000)`;
 const FORGET_LEASES = `
 DELETE FROM leases WHERE (job, run, lease) IN (SELECT job, run, lease FROM leases WHERE ${OLD_LEASE} LIMIT 1000)`;
+const FORGET_USES = `
+DELETE FROM uses WHERE NOT EXISTS (SELECT 1 FROM leases l WHERE l.job = uses.job AND l.run = uses.run AND l.lease = uses.lease)`;
+const FORGET_USERS = "DELETE FROM users WHERE job NOT IN (SELECT job FROM leases)";

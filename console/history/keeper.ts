@@ -11,6 +11,7 @@ import type { Folded } from "../follow/fleet-run.ts";
 import { isServersFault } from "../follow/history-pages.ts";
 import { hasJob } from "../view/rows.ts";
 import type { Outbox } from "../notices/outbox.ts";
+import type { AddedUse } from "../use/use-book.ts";
 import type { Cursor, HistoryDatabase, LeaseRecord, NoticeRow, ReadJob } from "./database.ts";
 
 export interface HistoryKeeper {
@@ -19,6 +20,8 @@ export interface HistoryKeeper {
   readonly fold: (folded: Pick<Folded, "event" | "before" | "ledger">) => void;
   /** The ledger of this moment. */
   readonly now: (ledger: Ledger) => void;
+  /** What agents tell of leases, which no history has. */
+  readonly used: (uses: readonly AddedUse[]) => void;
   /** Notices that are no part of the history. */
   readonly tell: (rows: readonly NoticeRow[]) => void;
   /** So far everything before was read, too. */
@@ -30,18 +33,30 @@ export interface HistoryKeeper {
 /** Reads a job's history; undefined where Temporal has none. */
 export type ReadJobHistory = (job: string) => Promise<Pick<ReadJob, "record" | "runs"> | undefined>;
 
+/** Who signed a job, empty where nobody did; fails with the server's trouble. */
+export type ReadJobUser = (job: string) => Promise<string>;
+
+export interface KeeperOptions {
+  /** Who is told of what; absent: nobody. */
+  readonly outbox?: Outbox | undefined;
+  /** Absent: jobs have their user once they have ended. */
+  readonly readUser?: ReadJobUser;
+}
+
 const JOBS_AT_ONCE = 20;
+/** The history of a job that ends before this names its user by itself. */
+const NAMED_AFTER_MS = 10_000;
 const MOST_TRIES = 6;
 const AGAIN_MS = 2_000;
 
-/** `outbox`: who is told of what; absent: nobody. */
 export function createKeeper(
   database: HistoryDatabase,
   readJob: ReadJobHistory,
-  outbox?: Outbox,
+  { outbox, readUser }: KeeperOptions = {},
 ): HistoryKeeper {
   const leases = new Map<string, LeaseRecord>();
   let notices: NoticeRow[] = [];
+  let uses: AddedUse[] = [];
   const due = new Set<string>();
   let cursor: Cursor | undefined;
   let ledger: Ledger | undefined;
@@ -103,20 +118,30 @@ export function createKeeper(
     const done = [...due].filter((job) => ledger === undefined || !hasJob(ledger, job));
     if (outbox !== undefined && ledger !== undefined)
       notices.push(...outbox.ofQueue(ledger, nowMs));
-    if (leases.size + notices.length + done.length > 0 || cursor !== undefined)
+    if (leases.size + uses.length + notices.length + done.length > 0 || cursor !== undefined)
       database.write({
         leases: [...leases.values()],
+        uses,
         notices,
         due: done.map((job) => ({ job, tries: 0, notBeforeMs: nowMs })),
         ...(cursor !== undefined && { cursor }),
       });
     leases.clear();
+    uses = [];
     notices = [];
     due.clear();
     cursor = undefined;
     const { read, trouble } = await readDue(nowMs);
     if (read.length > 0) database.writeJobs(read);
     if (trouble !== undefined) throw trouble;
+    if (readUser !== undefined) await nameUsers(readUser, nowMs);
+  }
+
+  /** Of jobs that hold GPUs for a while; once for each job. */
+  async function nameUsers(read: ReadJobUser, nowMs: number): Promise<void> {
+    const jobs = database.unnamed(nowMs - NAMED_AFTER_MS, JOBS_AT_ONCE);
+    const users = await Promise.all(jobs.map(async (job) => ({ job, user: await read(job) })));
+    if (users.length > 0) database.name(users);
   }
 
   /** A job that cannot be read is put back behind the others, so it holds none of them up. */
@@ -155,6 +180,7 @@ export function createKeeper(
     begin,
     fold,
     now: (present) => void (ledger = present),
+    used: (added) => void uses.push(...added),
     tell: (rows) => void notices.push(...rows),
     reached: (now) => void (cursor = now),
     keep,

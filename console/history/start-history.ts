@@ -9,7 +9,8 @@ import type { PayloadCodec } from "@temporalio/common";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
-import { isGone } from "../follow/history-pages.ts";
+import { USER_KEY } from "../../client/search-keys.ts";
+import { isGone, isServersFault } from "../follow/history-pages.ts";
 import { readJobPage } from "../job/follow-job.ts";
 import type { ReadEarlierRun } from "../past/earlier-run.ts";
 import type { IdleRule } from "../../domain/fleet/fleet.ts";
@@ -17,6 +18,7 @@ import type { JobNoticeRule } from "../../domain/fleet/job-notices.ts";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { TenantId } from "../../domain/values/ids.ts";
 import type { IdleJob } from "../use/idle-jobs.ts";
+import type { AddedUse } from "../use/use-book.ts";
 import { createDelivery } from "../notices/deliver.ts";
 import { createJobAddresses, noticesInHistory } from "../notices/job-addresses.ts";
 import { createJobSender, recipientNamed, type JobRecipient } from "../notices/job-recipient.ts";
@@ -38,6 +40,7 @@ export interface KeptHistory {
   readonly folded: (folded: readonly Folded[], ledger: Ledger, cursor: Cursor) => void;
   /** Tells those whom `notify:` names of it. */
   readonly idle: (job: IdleJob) => void;
+  readonly used: (uses: readonly AddedUse[]) => void;
   /** Writes what has gathered. */
   readonly close: () => Promise<void>;
 }
@@ -96,7 +99,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       const page = await readJobPage({ client, codecs, fleet, job, signal });
       return page && jobRecords(page);
     },
-    outbox,
+    { outbox, readUser: (job) => userOf(client, job) },
   );
   const folder = notify?.folder ?? "";
   const toTarget = createSender(folder, signal);
@@ -180,6 +183,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       if (isCaughtUp) keeper.reached(cursor);
     },
     idle: (job) => keeper.tell(outbox?.ofIdle(job) ?? []),
+    used: keeper.used,
     async close() {
       clearInterval(timer);
       await keeping;
@@ -188,6 +192,20 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       database.close();
     },
   };
+}
+
+/** By what the server lists of a job: no history is read, and no worker woken. */
+async function userOf(client: Client, job: string): Promise<string> {
+  try {
+    const { typedSearchAttributes } = await client.workflow.getHandle(job).describe();
+    return typedSearchAttributes.get(USER_KEY) ?? "";
+  } catch (error) {
+    // Of another trouble it would be asked again and again, before the others.
+    const cause = error instanceof Error ? error.cause : undefined;
+    const fault = [error, cause].find((each) => isServersFault(each) && !isGone(each));
+    if (fault !== undefined) throw fault;
+    return "";
+  }
 }
 
 /** Runs back to the one that was read last, that one included: it was read to some event. */

@@ -24,11 +24,16 @@ export interface UsageRow {
   readonly idle: number;
   /** Of jobs whose own history has not been read yet: those that have not ended. */
   readonly unknown: number;
+  /** Those of which agents told how much their GPUs are used; spread evenly over a lease that the span cuts. */
+  readonly measured: number;
+  /** Of `measured`, each times the share in use. */
+  readonly used: number;
 }
 
 const GROUPS: Readonly<Record<UsageGroup, string>> = {
   tenant: "l.tenant",
-  user: "coalesce(nullif((SELECT j.user FROM jobs j WHERE j.job = l.job LIMIT 1), ''), '-')",
+  user: `coalesce(nullif((SELECT j.user FROM jobs j WHERE j.job = l.job LIMIT 1), ''),
+    nullif((SELECT u.user FROM users u WHERE u.job = l.job), ''), '-')`,
   class: "l.class",
   month: ":month",
   type: "l.gpuType",
@@ -92,10 +97,13 @@ function usageIn(
     `WITH cut AS (
        SELECT l.*, ${names.map((name, at) => `${name} AS name${String(at)}`).join(", ")},
          max(l.grantedMs, :fromMs) AS beginMs,
-         min(coalesce(l.freedMs, (SELECT atMs FROM cursor), l.grantedMs), :toMs) AS finishMs
-       FROM leases l WHERE l.grantedMs < :toMs AND coalesce(l.freedMs, :toMs) > :fromMs),
+         min(coalesce(l.freedMs, (SELECT atMs FROM cursor), l.grantedMs), :toMs) AS finishMs,
+         coalesce(l.freedMs, (SELECT atMs FROM cursor), l.grantedMs) AS overMs, coalesce(s.usedMs, 0) AS usedMs, coalesce(s.toldMs, 0) AS toldMs
+       FROM leases l LEFT JOIN uses s ON s.job = l.job AND s.run = l.run AND s.lease = l.lease
+       WHERE l.grantedMs < :toMs AND coalesce(l.freedMs, :toMs) > :fromMs),
      parts AS (
        SELECT *, gpus * max(0, finishMs - beginMs) AS held,
+         CASE WHEN overMs > grantedMs THEN max(0.0, finishMs - beginMs) / (overMs - grantedMs) ELSE 1 END AS part,
          CASE WHEN outcome IS NULL THEN 0
            ELSE gpus * max(0, min(coalesce(endedMs, beginMs), finishMs) - max(coalesce(startedMs, finishMs), beginMs)) END AS ran,
          CASE WHEN outcome IS NOT NULL AND endedMs >= :fromMs AND endedMs < :toMs THEN lostGpuSeconds * 1000 ELSE 0 END AS gone
@@ -103,7 +111,8 @@ function usageIn(
      SELECT ${names.map((_, at) => `name${String(at)}`).join(", ")}, count(*) AS leases, sum(held) AS held,
        sum(max(0, ran - gone)) AS useful, sum(min(ran, gone)) AS lost,
        sum(CASE WHEN outcome IS NULL THEN 0 ELSE held - ran END) AS idle,
-       sum(CASE WHEN outcome IS NULL THEN held ELSE 0 END) AS unknown
+       sum(CASE WHEN outcome IS NULL THEN held ELSE 0 END) AS unknown,
+       sum(toldMs * part) AS measured, sum(usedMs * part) AS used
      FROM parts GROUP BY ${names.map((_, at) => String(at + 1)).join(", ")}
      ORDER BY ${names.map((_, at) => String(at + 1)).join(", ")}`,
     { fromMs, toMs, month },
@@ -117,6 +126,8 @@ function usageIn(
     lost: hours(row["lost"]),
     idle: hours(row["idle"]),
     unknown: hours(row["unknown"]),
+    measured: hours(row["measured"]),
+    used: hours(row["used"]),
   }));
 }
 

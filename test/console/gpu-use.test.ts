@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { FleetClient } from "../../client/index.ts";
 import { idleCare, suspendBy, type SuspendAnswer } from "../../console/use/idle-rules.ts";
 import { idleJobs, type IdleJob } from "../../console/use/idle-jobs.ts";
+import { createUseBook, type UseBook } from "../../console/use/use-book.ts";
 import { createFleetMetrics } from "../../console/metrics/fleet-metrics.ts";
 import { createOutbox } from "../../console/notices/outbox.ts";
 import { useRow } from "../../console/view/use-rows.ts";
@@ -50,6 +51,36 @@ const found = (
     rules: new Map([[RED, rule]]),
     nowMs: NOW,
   });
+
+describe("what leases used", () => {
+  const look = (book: UseBook, leases: readonly Lease[], nowMs: number, gpus = [BUSY, idle(0)]) =>
+    book
+      .look(
+        { leases: new Map(leases.map((lease) => [lease.id, lease])) },
+        new Map([[A, gpus]]),
+        nowMs,
+      )
+      .map(({ job, usedMs, toldMs }) => [job, usedMs, toldMs]);
+
+  it("is what was told, for the time since the last look, the grant, or half a minute ago", () => {
+    const book = createUseBook();
+    const late = leaseOf(2, { grantedAtMs: NOW + 8_000, gpus: [{ host: A, mask: 0b01 }] });
+    expect(look(book, [leaseOf(1)], NOW)).toEqual([]);
+    expect(look(book, [leaseOf(1), late], NOW + 10_000)).toEqual([
+      ["job-1", 9_000, 20_000],
+      ["job-2", 1_800, 2_000],
+    ]);
+    expect(look(book, [leaseOf(1)], NOW + 3_600_000)).toEqual([["job-1", 27_000, 60_000]]);
+  });
+
+  it("is nothing of hosts that tell nothing, and of a lease that is being vacated", () => {
+    const book = createUseBook();
+    look(book, [], NOW);
+    const away = leaseOf(1, { gpus: [{ host: B, mask: 0b11 }] });
+    const vacating = leaseOf(2, { state: "vacating" });
+    expect(look(book, [away, vacating], NOW + 10_000)).toEqual([]);
+  });
+});
 
 describe("a job is idle", () => {
   it.each([

@@ -292,6 +292,80 @@ describe("the history database", () => {
   });
 });
 
+describe("what the fleet's history does not say", () => {
+  it("is the user of a job that still runs: read once, and not of a job that ends soon", async () => {
+    const database = await open();
+    const asked: string[] = [];
+    const keeper = createKeeper(database, NOTHING, {
+      readUser: (job) => {
+        asked.push(job);
+        return Promise.resolve(job === "mine" ? "ada" : "");
+      },
+    });
+    database.write({
+      leases: [leaseOf("mine", {}), leaseOf("unsigned", {}), leaseOf("over", { freedMs: 1 })],
+      due: [],
+    });
+    await keeper.keep(9_000);
+    expect(asked).toEqual([]);
+    await keeper.keep(11_000);
+    await keeper.keep(13_000);
+    expect(asked).toEqual(["mine", "unsigned"]);
+    const users = usageBy(database, ["job", "user"], ALL).map(({ names }) => names);
+    expect(users).toEqual([
+      ["mine", "ada"],
+      ["over", "-"],
+      ["unsigned", "-"],
+    ]);
+    database.close();
+  });
+
+  it("is asked for again where the server does not answer", async () => {
+    const database = await open();
+    let isAway = true;
+    const unavailable = Object.assign(new Error("unavailable"), { code: 14 });
+    const keeper = createKeeper(database, NOTHING, {
+      readUser: () => (isAway ? Promise.reject(unavailable) : Promise.resolve("ada")),
+    });
+    database.write({ leases: [leaseOf("mine", {})], due: [] });
+    await expect(keeper.keep(20_000)).rejects.toThrow("unavailable");
+    isAway = false;
+    await keeper.keep(22_000);
+    expect(usageBy(database, ["user"], ALL)[0]?.names).toEqual(["ada"]);
+    database.close();
+  });
+
+  it("is how much GPUs were used: added up, and spread over a lease that a span cuts", async () => {
+    const database = await open();
+    const hour = 3_600_000;
+    database.write({ leases: [leaseOf("mine", { freedMs: 2 * hour })], due: [] });
+    const use = { job: "mine", run: "run-1", lease: "mine-lease" };
+    const keeper = createKeeper(database, NOTHING);
+    for (let times = 0; times < 2; times += 1) {
+      keeper.used([{ ...use, usedMs: 2 * hour, toldMs: 4 * hour }]);
+      await keeper.keep(0);
+    }
+    expect(usageBy(database, ["job"], ALL)).toMatchObject([{ held: 16, measured: 8, used: 4 }]);
+    const half = usageBy(database, ["job"], { fromMs: hour, toMs: Number.MAX_SAFE_INTEGER });
+    expect(half).toMatchObject([{ held: 8, measured: 4, used: 2 }]);
+    database.forgetEnded(3 * hour);
+    expect(database.all("SELECT * FROM uses", {})).toEqual([]);
+    database.close();
+  });
+
+  it("is nothing in a file of a former release", async () => {
+    const file = path.join(scratch, "former.db");
+    const written = await openHistory(file, { isNew: true });
+    written.write({ leases: [leaseOf("mine", { freedMs: 3_600_000 })], due: [] });
+    for (const table of ["uses", "users"]) written.all(`DROP TABLE ${table}`, {});
+    written.close();
+    const read = await openHistory(file, { isNew: false });
+    const rows = usageBy(read, ["job", "user"], ALL);
+    expect(rows).toMatchObject([{ names: ["mine", "-"], held: 8, measured: 0, used: 0 }]);
+    read.close();
+  });
+});
+
 it("forgets what was over before a time, and neither open leases nor jobs whose history is still to be read", async () => {
   const database = await open();
   const lease = (job: string, freedMs: number | null): LeaseRecord => ({

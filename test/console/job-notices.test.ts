@@ -204,7 +204,7 @@ describe("the notices of a job", () => {
         : Promise.resolve([{ ...entry, on: ["gpu-idle"] }]),
     );
     const database = await openHistory(path.join(scratch, "kept.db"), { isNew: true });
-    const keeper = createKeeper(database, () => Promise.resolve(undefined), outbox);
+    const keeper = createKeeper(database, () => Promise.resolve(undefined), { outbox });
     keeper.tell(
       outbox.ofIdle({
         ...{ job: "j", tenant: "red", class: "training", gpus: 8, lease: "l", idleMs: 1 },

@@ -93,11 +93,14 @@ describe("notices of recorded fleets", () => {
     const database = await open();
     for (const size of [1_000, 7]) {
       const targets = [targetOf("a"), targetOf("b", { on: ["preempted"] })];
-      const keeper = createKeeper(
-        database,
-        () => Promise.resolve(undefined),
-        createOutbox({ fleet: "f", targets: () => targets, sinceMs: 0, nowMs: () => endMs }),
-      );
+      const keeper = createKeeper(database, () => Promise.resolve(undefined), {
+        outbox: createOutbox({
+          fleet: "f",
+          targets: () => targets,
+          sinceMs: 0,
+          nowMs: () => endMs,
+        }),
+      });
       keeper.begin(ledger, startedAtMs);
       for (let at = 0; at < folded.length; at += size) {
         folded.slice(at, at + size).forEach(keeper.fold);

@@ -9,6 +9,7 @@ import {
   type UsageRow,
   type UsageSpan,
 } from "../../../console/history/usage.ts";
+import { percentText } from "../../../domain/lease/gpu-use.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { historyFileIn } from "../../../workers/state.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
@@ -34,7 +35,7 @@ export function usageVerb(context: CommandContext): Command {
     .verb("usage")
     .summary("show who held how many GPU-hours")
     .description(
-      "Sums the GPU-hours of leases: held; useful, while processes ran and their work was kept; lost, work since the last checkpoint of runs that were preempted, stopped or failed; idle, before the processes started and after they had ended; unknown, of jobs that have not ended, whose runs are counted once they have, and of runs whose hosts reported no end. Users are those who signed their jobs.\n\nThe numbers come from the history database that the console of `orbweaver up` writes, so they reach back further than Temporal keeps histories.",
+      "Sums the GPU-hours of leases: held; useful, while processes ran and their work was kept; lost, work since the last checkpoint of runs that were preempted, stopped or failed; idle, before the processes started and after they had ended; unknown, of jobs that have not ended, whose runs are counted once they have, and of runs whose hosts reported no end. Where agents tell how much their GPUs are used: used, each GPU-hour times the share in use, and the efficiency, its part of the hours that agents told of. Users are those who signed their jobs.\n\nThe numbers come from the history database that the console of `orbweaver up` writes, so they reach back further than Temporal keeps histories.",
     )
     .option(
       "--by <names>",
@@ -65,6 +66,7 @@ export function usageVerb(context: CommandContext): Command {
           "a month, for a spreadsheet",
         ],
         ["orbweaver usage --by month --month all --json", "month by month, for a script"],
+        ["orbweaver usage --by job", "what each job held and used"],
       ]),
     )
     .action(async (values: UsageValues) => {
@@ -103,27 +105,44 @@ function spanOf(month: string | undefined, nowMs: number): UsageSpan {
 }
 
 const FIGURES = ["held", "useful", "lost", "idle", "unknown"] as const;
+const MEASURED = ["measured", "used"] as const;
+/** What is less, and not nothing, is told as less. */
+const LEAST_SHOWN = 0.005;
 
 function textOf(
   rows: readonly UsageRow[],
   groups: readonly UsageGroup[],
   form: "csv" | number,
 ): string {
+  if (form === "csv") {
+    const figures = [...FIGURES, ...MEASURED];
+    return csvText([
+      [...groups, "leases", ...figures.map((name) => `${name}_gpu_hours`)],
+      ...rows.map((row) => [
+        ...row.names,
+        String(row.leases),
+        ...figures.map((name) => row[name].toFixed(4)),
+      ]),
+    ]);
+  }
+  if (rows.length === 0) return "no leases in that time";
+  const isMeasured = rows.some(({ measured }) => measured > 0);
+  const number = (name: string) => ({ title: name.toUpperCase(), isRight: true });
+  const columns = [
+    ...groups.map((name) => ({ title: name.toUpperCase(), least: 6 })),
+    ...["leases", ...FIGURES, ...(isMeasured ? ["used", "efficiency"] : [])].map(number),
+  ];
   const lines = rows.map((row) => [
     ...row.names,
     String(row.leases),
-    ...FIGURES.map((name) => row[name].toFixed(form === "csv" ? 4 : 2)),
+    ...FIGURES.map((name) => hoursText(row[name])),
+    ...(isMeasured ? usedCells(row) : []),
   ]);
-  if (form === "csv")
-    return csvText([
-      [...groups, "leases", ...FIGURES.map((name) => `${name}_gpu_hours`)],
-      ...lines,
-    ]);
-  if (rows.length === 0) return "no leases in that time";
-  const columns = [
-    ...groups.map((name) => ({ title: name.toUpperCase(), least: 6 })),
-    { title: "LEASES" },
-    ...FIGURES.map((name) => ({ title: name.toUpperCase() })),
-  ];
   return `${tableText(columns, lines, form)}\nIn GPU-hours.`;
 }
+
+const hoursText = (hours: number): string =>
+  hours > 0 && hours < LEAST_SHOWN ? "<0.01" : hours.toFixed(2);
+
+const usedCells = ({ measured, used }: UsageRow): readonly string[] =>
+  measured > 0 ? [hoursText(used), percentText(used / measured)] : ["-", "-"];
