@@ -7,17 +7,17 @@
 
 import type { JobHandle } from "../../client/index.ts";
 import type { CommandContext } from "../command/command-context.ts";
+import { EXIT } from "../terminal/exit-code.ts";
 import { endAsJob, followJob } from "../command/job-follower.ts";
 import { takeSignals } from "./standard-streams.ts";
 
 const TWICE_WITHIN_MS = 2_000;
-const HUNG_UP = 129;
-const INTERRUPTED = 130;
 
 export async function attendJob(context: CommandContext, job: JobHandle): Promise<void> {
   const { jobId } = job;
   const left = new AbortController();
-  let [isRunning, isCancelled, exitCode] = [false, false, INTERRUPTED];
+  let [isRunning, isCancelled] = [false, false];
+  let exitCode: number = EXIT.interrupted;
   let lastMs = -Infinity;
   const cancel = (): void => {
     if (isCancelled) return;
@@ -35,7 +35,7 @@ export async function attendJob(context: CommandContext, job: JobHandle): Promis
   };
   const interrupt = (): void => {
     const nowMs = performance.now();
-    if (isCancelled) return leave(INTERRUPTED);
+    if (isCancelled) return leave(EXIT.interrupted);
     if (!isRunning || nowMs - lastMs <= TWICE_WITHIN_MS) return cancel();
     lastMs = nowMs;
     context.say(`${jobId} runs; Ctrl-C again within two seconds cancels it`);
@@ -43,7 +43,7 @@ export async function attendJob(context: CommandContext, job: JobHandle): Promis
   context.endsByItself();
   const giveBack = takeSignals((signal) => {
     if (signal === "INT") interrupt();
-    else if (signal === "HUP") leave(HUNG_UP);
+    else if (signal === "HUP") leave(EXIT.hungUp);
     else if (signal === "TERM" || signal === "QUIT") cancel();
   });
   try {

@@ -1,11 +1,9 @@
 /** @file The end of a session as an exit status, and what is said of it. */
 
-import { constants } from "node:os";
 import type { SessionExit } from "../../protocol/session-contract.ts";
 import type { CommandContext } from "../command/command-context.ts";
-import { EXIT } from "../terminal/exit-code.ts";
+import { EXIT, statusOfSignal } from "../terminal/exit-code.ts";
 
-const SIGNALLED = 128;
 const REASONS: Readonly<Record<NonNullable<SessionExit["reason"]>, string>> = {
   idle: "the session has ended: no byte has passed for the time of --idle",
   time: "the session has ended: it was open for a day",
@@ -18,9 +16,6 @@ export function statusOfExit({ say }: CommandContext, exit: SessionExit | undefi
     say(REASONS[exit.reason]);
     return EXIT.failure;
   }
-  if (exit?.signal !== undefined) {
-    const numbers: Readonly<Record<string, number>> = constants.signals;
-    return SIGNALLED + (numbers[exit.signal] ?? 0);
-  }
+  if (exit?.signal !== undefined) return statusOfSignal(exit.signal);
   return exit?.exitCode ?? EXIT.failure;
 }

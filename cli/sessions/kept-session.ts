@@ -10,13 +10,13 @@ import type { JobHandle, JobOutcome } from "../../client/index.ts";
 import type { SessionEvents, UserSession } from "../../client/session.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { CommandContext } from "../command/command-context.ts";
+import { EXIT } from "../terminal/exit-code.ts";
 import { endAsJob, followJob } from "../command/job-follower.ts";
 import { statusOfExit } from "./exit.ts";
 import { joinStandardStreams, takeSignals } from "./standard-streams.ts";
 
 /** In which a job whose command has ended ends by itself. */
 const ENDS_WITHIN_MS = 5_000;
-const INTERRUPTED = 130;
 
 export async function keepSession(
   context: CommandContext,
@@ -27,7 +27,7 @@ export async function keepSession(
   }: { readonly open: (events: SessionEvents) => UserSession; readonly hasTerminal: boolean },
 ): Promise<void> {
   const early = await untilRunning(context, job);
-  if (early === "left") return context.exitWith(INTERRUPTED);
+  if (early === "left") return context.exitWith(EXIT.interrupted);
   if (early !== undefined) return endAsJob(context, job.jobId, early);
   try {
     const exit = await joinStandardStreams(context, hasTerminal, open);

@@ -1,9 +1,4 @@
-/**
- * @file The command's exit status.
- *
- * 0 done · 1 failed · 2 wrong usage or input · 3 not found · 4 no connection · 5 the job of a what-if would never start. With `--wait` the job's own end is the status, as
- * in a shell: the process's status, 128 + n for signal n, 127 command not found, 124 out of time, 130 cancelled.
- */
+/** @file The command's exit status. All of them stand in one table of docs/errors.md, which a test holds equal to this file. */
 
 import type { JobOutcome } from "../../client/index.ts";
 import { constants } from "node:os";
@@ -16,9 +11,16 @@ export const EXIT = {
   usage: 2,
   notFound: 3,
   noConnection: 4,
+  /** The job of a what-if. */
   never: 5,
+  outOfTime: 124,
+  commandNotFound: 127,
+  hungUp: 129,
+  /** By Ctrl-C, or the job by somebody. */
   interrupted: 130,
 } as const;
+
+const SIGNALLED = 128;
 
 export const EXIT_CODE_HELP =
   "Exit status: 0 done, 1 failed, 2 wrong usage or input, 3 not found,\n4 no connection.";
@@ -31,6 +33,12 @@ export const JSON_ERROR_HELP =
 export const WAIT_EXIT_CODE_HELP =
   "With --wait, the job's own: the status of its process, 128+n for signal n,\n" +
   "127 command not found, 124 time limit or deadline, 130 cancelled.";
+
+/** Of verbs that end as a job does. */
+export const JOB_EXIT_CODE_HELP =
+  "Exit status: the job's own: the status of its process, 128+n for signal n,\n" +
+  "127 command not found, 124 time limit or deadline, 130 cancelled. Of Orbweaver\n" +
+  "itself: 1 failed, 2 wrong usage or input, 3 not found, 4 no connection.";
 
 /** The status for an error of the command itself. */
 export function exitCodeOfError(code: FailureCode): number {
@@ -56,7 +64,7 @@ export function exitCodeOfOutcome(outcome: JobOutcome): number {
     case "completed":
       return EXIT.ok;
     case "cancelled":
-      return 130;
+      return EXIT.interrupted;
     case "terminated":
       return EXIT.failure;
     case "failed":
@@ -69,20 +77,21 @@ function exitCodeOfFailure({ code, exitCode, signal }: JobFailureDetails): numbe
     case "PROCESS_EXITED":
       return exitCode === undefined || exitCode === 0 ? EXIT.failure : exitCode;
     case "OUT_OF_MEMORY":
-      return 128 + constants.signals.SIGKILL;
+      return SIGNALLED + constants.signals.SIGKILL;
     case "PROCESS_SIGNALLED":
-      return 128 + (signalNumber(signal) ?? 0);
+      return statusOfSignal(signal);
     case "COMMAND_NOT_FOUND":
-      return 127;
+      return EXIT.commandNotFound;
     case "TIME_LIMIT":
     case "DEADLINE_EXCEEDED":
-      return 124;
+      return EXIT.outOfTime;
     default:
       return EXIT.failure;
   }
 }
 
-function signalNumber(name: string | undefined): number | undefined {
+/** Of a signal that this machine does not know, 128 alone. */
+export function statusOfSignal(name: string | undefined): number {
   const numbers: Readonly<Record<string, number>> = constants.signals;
-  return name === undefined ? undefined : numbers[name];
+  return SIGNALLED + (numbers[name ?? ""] ?? 0);
 }

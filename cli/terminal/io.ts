@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline/promises";
 import type { Environment } from "../../workers/server/environment.ts";
+import { EXIT } from "./exit-code.ts";
 
 export type OutputStream = NodeJS.WritableStream & {
   readonly isTTY?: boolean;
@@ -45,7 +46,7 @@ export async function drained(stream: OutputStream): Promise<void> {
 export function processIo(): Io {
   const controller = new AbortController();
   process.on("SIGINT", () => {
-    if (controller.signal.aborted) process.exit(130);
+    if (controller.signal.aborted) process.exit(EXIT.interrupted);
     controller.abort();
   });
   // With `orbweaver list | head` the reader ends early, which is no error.

@@ -7,6 +7,7 @@ import {
 } from "../../command/connection-options.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { attendJob } from "../../sessions/attended-job.ts";
+import { JOB_EXIT_CODE_HELP } from "../../terminal/exit-code.ts";
 
 export function attachVerb(context: CommandContext): Command {
   const verb = context
@@ -23,7 +24,7 @@ export function attachVerb(context: CommandContext): Command {
           ["orbweaver attach train-7", "its output from now on, and its end"],
           ["orbweaver logs --follow train-7", "the same output; Ctrl-C leaves the job alone"],
         ],
-        "Exit status: the job's own: the status of its process, 128+n for signal n,\n127 command not found, 124 time limit or deadline, 130 cancelled. Of Orbweaver\nitself: 1 failed, 2 wrong usage or input, 3 not found, 4 no connection.",
+        JOB_EXIT_CODE_HELP,
       ),
     )
     .action(async (jobId: string, values: ConnectionOptionValues) => {

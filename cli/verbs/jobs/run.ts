@@ -14,6 +14,7 @@ import { addSessionOptions, type SessionOptionValues } from "../../sessions/opti
 import { sessionKeeper } from "../../sessions/session-keeper.ts";
 import { terminalSize } from "../../sessions/standard-streams.ts";
 import { serviceFor } from "../../up/own-service.ts";
+import { JOB_EXIT_CODE_HELP } from "../../terminal/exit-code.ts";
 
 interface RunValues extends SessionOptionValues, JobFlags {
   readonly key?: string;
@@ -42,7 +43,7 @@ export function runVerb(context: CommandContext): Command {
           ["orbweaver run --gpus 1 --pty --idle 30m -- bash", "a shell with a GPU"],
           ["orbweaver run --gpus 1 --input -- python - < probe.py", "standard input"],
         ],
-        "Exit status: the job's own: the status of its process, 128+n for signal n,\n127 command not found, 124 time limit or deadline, 130 cancelled. Of Orbweaver\nitself: 1 failed, 2 wrong usage or input, 3 not found, 4 no connection.",
+        JOB_EXIT_CODE_HELP,
       ),
     )
     .action(async ({ key, pty, input, ...values }: RunValues) => {

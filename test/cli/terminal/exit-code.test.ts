@@ -1,9 +1,12 @@
 /** @file What the exit status says of a job that was waited for, and of an error of the command. */
 
 import { describe, expect, it } from "vitest";
-import type { FailureCode } from "../../../domain/values/codes.ts";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { FAILURE_CODES, type FailureCode } from "../../../domain/values/codes.ts";
 import { jobId } from "../../../domain/values/ids.ts";
-import { exitCodeOfError, exitCodeOfOutcome } from "../../../cli/terminal/exit-code.ts";
+import { sources } from "../../structure/sources.ts";
+import { EXIT, exitCodeOfError, exitCodeOfOutcome } from "../../../cli/terminal/exit-code.ts";
 
 describe("the status of a job's end", () => {
   it.each<[string, Parameters<typeof exitCodeOfOutcome>[0], number]>([
@@ -45,6 +48,50 @@ it.each<[FailureCode, number]>([
   ["NOT_ALLOWED", 1],
 ])("an error %s ends the command with %i", (code, wantExit) => {
   expect(exitCodeOfError(code)).toBe(wantExit);
+});
+
+describe("the table of docs/errors.md", () => {
+  const page = readFileSync(path.join(import.meta.dirname, "../../../docs/errors.md"), "utf8");
+  const [, section = ""] = page.split("## Exit statuses");
+  const rows = [...section.matchAll(/^\| ([^|]+) \| ([^|]+) \|([^|]*)\|$/gm)]
+    .slice(1)
+    .map(([, status = "", , codes = ""]) => ({
+      status,
+      codes: [...codes.matchAll(/`([A-Z_]+)`/g)].map(([, code]) => code),
+    }));
+  const statusOf = (code: string) => rows.find(({ codes }) => codes.includes(code))?.status;
+  /** Told of a run of the job, not of the command. */
+  const OF_RUNS = new Map<FailureCode, [string, number]>([
+    ["TIME_LIMIT", ["124", 124]],
+    ["DEADLINE_EXCEEDED", ["124", 124]],
+    ["COMMAND_NOT_FOUND", ["127", 127]],
+    ["PROCESS_SIGNALLED", ["128 + n", 143]],
+    ["OUT_OF_MEMORY", ["128 + n", 137]],
+    ["PROCESS_EXITED", ["another", 9]],
+  ]);
+
+  it("has every status that the command line declares, and no other number", () => {
+    const numbers = rows.flatMap(({ status }) => (/^\d+$/.test(status) ? [Number(status)] : []));
+    // 126 comes from hosts, as a shell gives it.
+    expect(numbers).toEqual([...new Set([...Object.values(EXIT), 126])].sort((a, b) => a - b));
+  });
+
+  it.each(FAILURE_CODES)("names %s with its status, or 1 without a name", (code) => {
+    const [want, asJob] = OF_RUNS.get(code) ?? [];
+    if (want === undefined) expect(statusOf(code) ?? "1").toBe(String(exitCodeOfError(code)));
+    else {
+      expect(statusOf(code)).toBe(want);
+      const outcome = failed(code, { exitCode: 9, signal: "SIGTERM" });
+      expect(exitCodeOfOutcome(outcome)).toBe(asJob);
+    }
+  });
+
+  it("is the only place of a number that ends a command", () => {
+    const numbered = sources
+      .filter(({ file }) => file.startsWith("cli/") && file !== "cli/terminal/exit-code.ts")
+      .filter(({ tree }) => /(exitWith|process\.exit)\(\d*[1-9]\d*\)/.test(tree.text));
+    expect(numbered.map(({ file }) => file)).toEqual([]);
+  });
 });
 
 function failed(code: FailureCode, more: { exitCode?: number; signal?: string }) {
