@@ -5,8 +5,8 @@
  * start. What was there before, from a former release or a copy, is closed by `closeToOthers`.
  */
 
-import { chmodSync, lstatSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, lchownSync, lstatSync, readdirSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 export const PRIVATE_DIR = 0o700;
 export const PRIVATE_FILE = 0o600;
@@ -21,6 +21,17 @@ export function withPrivateUmask<T>(start: () => T): T {
   } finally {
     process.umask(former);
   }
+}
+
+/**
+ * Gives a file that root has made in another user's folder to that user, whose programs are to read it, too. Of anybody else's process the file stays
+ * its own.
+ */
+export function giveToFolderOwner(file: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(dirname(file));
+  // A link would give away what it points to.
+  if (uid !== 0) lchownSync(file, uid, gid);
 }
 
 /**

@@ -19,6 +19,7 @@ import {
   type GateSample,
 } from "../models/bandwidth/gate.ts";
 import type { Learner } from "../models/bandwidth/learner.ts";
+import { OnnxruntimeMissing } from "../models/onnxruntime.ts";
 import type { ModelRegistry } from "../models/bandwidth/registry.ts";
 import type { OrderedSample, TrainOrder, TrainReport } from "../protocol/model-contract.ts";
 import { candidateOf, describeCluster, openVersion } from "./model-cluster.ts";
@@ -49,12 +50,16 @@ export async function trainVersion(
   const parent = from === undefined ? undefined : await registry.manifest(from);
   const parentFiles =
     parent === undefined ? undefined : await registry.files(parent).catch(() => undefined);
-  const { files, metrics } = await learner.learn({
+  const learning = learner.learn({
     domain,
     samples: split.training,
     seed,
     ...(parent?.learner === learner.name && parentFiles !== undefined && { from: parentFiles }),
   });
+  const learned = await learning.catch(missingRuntime);
+  if (learned instanceof OnnxruntimeMissing)
+    return { kind: "too-few", reason: `${learned.message}, then: orbweaver model train CLUSTER` };
+  const { files, metrics } = learned;
   const { heldOut } = split;
   const own = scoreOf(predictAsked(learner.open(files, { domain, version: "new" })), heldOut);
   const plain = scoreOf(plainGuess(split.training), heldOut);
@@ -79,6 +84,12 @@ export async function trainVersion(
     files,
   );
   return { kind: "trained", version, gate };
+}
+
+/** No failure, which would be tried again each minute: nothing changes until somebody installs it. */
+function missingRuntime(error: unknown): OnnxruntimeMissing {
+  if (error instanceof OnnxruntimeMissing) return error;
+  throw error;
 }
 
 function tooFew(known: readonly GateSample[]): string {

@@ -9,7 +9,18 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 
 export type Onnxruntime = typeof import("onnxruntime-node");
 
-/** Throws NOT_FOUND with the remedy when there is none. */
+/** Nothing is installed; the message has the remedy. */
+export class OnnxruntimeMissing extends OrbweaverError {
+  constructor() {
+    super(
+      "NOT_FOUND",
+      "onnxruntime-node is not installed beside Orbweaver; only training the bandwidth model, ONNX models and serving them need it. " +
+        "Install it with: npm install --global --ignore-scripts onnxruntime-node@1.30.0",
+    );
+  }
+}
+
+/** Throws OnnxruntimeMissing when there is none. */
 export async function onnxruntime(): Promise<Onnxruntime> {
   checkOnnxruntime();
   return await import("onnxruntime-node");
@@ -20,10 +31,6 @@ export function checkOnnxruntime(from: string = import.meta.url): void {
   try {
     createRequire(from).resolve("onnxruntime-node");
   } catch {
-    throw new OrbweaverError(
-      "NOT_FOUND",
-      "onnxruntime-node is not installed beside Orbweaver; only training the bandwidth model, ONNX models and serving them need it. " +
-        "Install it with: npm install --global --ignore-scripts onnxruntime-node@1.30.0",
-    );
+    throw new OnnxruntimeMissing();
   }
 }

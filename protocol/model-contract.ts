@@ -57,6 +57,7 @@ export type TrainReport =
       readonly version: string;
       readonly gate: ModelManifest["gate"];
     }
+  /** Nothing was trained, for too few measurements or without the package that trains; the next try waits for more of them. */
   | { readonly kind: "too-few"; readonly reason: string };
 
 export interface PublishOrder extends ModelPlace {

@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { PRIVATE_FILE } from "../../access/private-files.ts";
+import { giveToFolderOwner, PRIVATE_FILE } from "../../access/private-files.ts";
 import { tenantId } from "../../domain/values/ids.ts";
 import { parsedJson } from "../../lib/parsed-json.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
@@ -42,5 +42,6 @@ export function writeNotedEnds(stateDir: string, ends: NotedEnds): void {
   writeFileSync(aside, JSON.stringify({ version: 1, jobs: Object.fromEntries(ends) }), {
     mode: PRIVATE_FILE,
   });
+  giveToFolderOwner(aside);
   renameSync(aside, join(stateDir, NAME));
 }

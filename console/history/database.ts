@@ -8,6 +8,7 @@
 
 import type Libsql from "libsql";
 import { closeSync, existsSync, openSync } from "node:fs";
+import { giveToFolderOwner, PRIVATE_FILE } from "../../access/private-files.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { AddedUse } from "../use/use-book.ts";
 
@@ -199,7 +200,10 @@ export async function openHistory(
   const { default: Database } = await import("libsql");
   try {
     // Who ran what is for the eyes of its owner; the files beside it are made with the same right.
-    if (isNew) closeSync(openSync(file, "a", 0o600));
+    if (isNew && !existsSync(file)) {
+      closeSync(openSync(file, "a", PRIVATE_FILE));
+      giveToFolderOwner(file);
+    }
     const database = new Database(file, { readonly: !isNew });
     database.exec(`PRAGMA busy_timeout = ${String(BUSY_MS)}`);
     const opened = prepared(database, isNew);

@@ -126,7 +126,7 @@ describe("orbweaver model", () => {
   it.each([
     { kind: "serves" as const, version: "v3", reason: "better", want: [0, "v3 serves: better\n"] },
     { kind: "refused" as const, version: "v3", reason: "worse", want: [1, "v3 refused: worse\n"] },
-    { kind: "too-few" as const, reason: "2 of 8 sets", want: [1, "eu too-few: 2 of 8 sets\n"] },
+    { kind: "too-few" as const, reason: "2 of 8 sets", want: [1, "eu not trained: 2 of 8 sets\n"] },
   ])("train: exit status $want.0 when the new version is $kind", async ({ want, ...end }) => {
     const note: TrainingNote = { atMs: 0, cause: "command", ...end };
     const { code, stdout } = await run(["model", "train", "eu"], outside({ note }));

@@ -5,7 +5,7 @@ import { openBandwidthModel } from "../../../client/bandwidth-model.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import type { ModelManifest } from "../../../domain/model/model-manifest.ts";
 import { modelDirOf, openRegistry } from "../../../models/bandwidth/registry.ts";
-import type { BandwidthModelView } from "../../../protocol/messages.ts";
+import type { BandwidthModelView, TrainingNote } from "../../../protocol/messages.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
 import { addConnectionOptions } from "../../command/connection-options.ts";
 import { counted, durationText, timeText } from "../../terminal/duration.ts";
@@ -251,12 +251,15 @@ function trainVerb(context: CommandContext): Command {
         if (note.kind !== "serves") context.exitWith(EXIT.failure);
         return {
           document: { fleet: session.fleet, cluster, ...note },
-          text: () => `${note.version ?? cluster} ${note.kind}: ${note.reason}`,
+          text: () => `${note.version ?? cluster} ${kindText(note)}: ${note.reason}`,
         };
       });
     });
   return addConnectionOptions(verb);
 }
+
+const kindText = ({ kind }: Pick<TrainingNote, "kind">): string =>
+  kind === "too-few" ? "not trained" : kind;
 
 function rollbackVerb(context: CommandContext): Command {
   const verb = context
