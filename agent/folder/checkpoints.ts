@@ -7,15 +7,24 @@
  * The newest is of the highest token that has one, and there the last by modification time, then by name: a stale run
  * that still writes below a lower token cannot become the newest. Of a job that ran in several fleets, whose tokens have no order of
  * their own, the runs are put in the order in which they were.
+ * The folder is the job's, which may put anything into it: an entry that cannot be looked at, as a link to itself, is no checkpoint, and of very
+ * many entries only the last by name are looked at.
  * The tasks of a job array have such a folder each, `tasks/<task>` below that of the job.
  */
 
 import { join } from "node:path";
 import { byCodeUnit } from "../../domain/values/ids.ts";
 import type { CheckpointMark } from "../../protocol/agent-contract.ts";
-import type { Files } from "../ports/files.ts";
+import type { FileFact, Files } from "../ports/files.ts";
 
-/** The newest complete checkpoint of the job that this host can see. `runs`: tokens, oldest first, all of them newer than those that are not named. */
+/** One look stops the agent for no longer than a second. */
+export const MOST_ENTRIES = 10_000;
+const MOST_RUNS = 1_000;
+
+/**
+ * The newest complete checkpoint of the job that this host can see. `runs`: tokens, oldest first, all of them newer than those that are not named.
+ * Throws the system's error where a folder is there and cannot be read: who starts from nothing then would lose work.
+ */
 export function newestCheckpoint(
   files: Files,
   checkpointDir: string,
@@ -27,25 +36,44 @@ export function newestCheckpoint(
     .list(checkpointDir)
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .sort((a, b) => placeOf(b) - placeOf(a) || b - a);
+    .sort((a, b) => placeOf(b) - placeOf(a) || b - a)
+    .slice(0, MOST_RUNS);
   for (const token of tokens) {
-    const newest = completeIn(files, tokenDir(checkpointDir, token)).at(-1);
+    const newest = allIn(files, tokenDir(checkpointDir, token)).at(-1);
     if (newest !== undefined) return newest;
   }
   return undefined;
 }
 
-/** The complete checkpoints of one run, oldest first. */
+/** The complete checkpoints of one run that can be seen, oldest first. */
 export function completeIn(files: Files, dir: string): readonly CheckpointMark[] {
+  try {
+    return allIn(files, dir);
+  } catch {
+    return [];
+  }
+}
+
+function allIn(files: Files, dir: string): readonly CheckpointMark[] {
   return files
     .list(dir)
     .filter((name) => !name.endsWith(".tmp") && !name.startsWith("."))
+    .sort(byCodeUnit)
+    .slice(-MOST_ENTRIES)
     .flatMap((name) => {
       const path = join(dir, name);
-      const found = files.stat(path);
+      const found = factOf(files, path);
       return found === undefined ? [] : [{ path, atMs: Math.round(found.mtimeMs) }];
     })
     .sort((a, b) => a.atMs - b.atMs || byCodeUnit(a.path, b.path));
+}
+
+function factOf(files: Files, path: string): FileFact | undefined {
+  try {
+    return files.stat(path);
+  } catch {
+    return undefined;
+  }
 }
 
 export const tokenDir = (checkpointDir: string, token: number): string =>

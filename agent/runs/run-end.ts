@@ -8,7 +8,7 @@
  * Between the last process and the answer, or the report, runs the operator's epilogue (`health/lease-checks.ts`).
  */
 
-import type { RunReport } from "../../protocol/agent-contract.ts";
+import type { CheckpointMark, RunReport } from "../../protocol/agent-contract.ts";
 import { maskOn, type AgentHost } from "./agent-host.ts";
 import { groupsOf, readContainer, type Container } from "../containment/container.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
@@ -191,7 +191,7 @@ function reportOf(
   if (taskBatch === undefined) {
     return runReport({
       ...known,
-      checkpoint: newestCheckpoint(disk, checkpointDirOf(host, run), runs),
+      checkpoint: checkpointLeft(host, run, runs),
       measured: readBandwidth(disk, files.dir),
       stepMs: readSteps(disk, files.dir),
       lastLines: (rank) => lastLines(disk, rankDir(files.dir, rank), LAST_LINES_BYTES),
@@ -206,6 +206,19 @@ function reportOf(
     lastLines: (task, rank) =>
       lastLines(disk, rankDir(taskDir(leaseDir, task), rank), TASK_LINES_BYTES),
   });
+}
+
+/** A folder that cannot be read keeps no run from its end. */
+function checkpointLeft(
+  host: AgentHost,
+  run: LocalRun,
+  runs: readonly number[] | undefined,
+): CheckpointMark | undefined {
+  try {
+    return newestCheckpoint(run.system.files, checkpointDirOf(host, run), runs);
+  } catch {
+    return undefined;
+  }
 }
 
 export function checkpointDirOf(host: AgentHost, { stored, leaseId }: LocalRun): string {

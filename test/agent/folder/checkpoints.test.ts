@@ -1,5 +1,10 @@
-import { expect, it } from "vitest";
-import { newestCheckpoint } from "../../../agent/folder/checkpoints.ts";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { completeIn, MOST_ENTRIES, newestCheckpoint } from "../../../agent/folder/checkpoints.ts";
+import type { FileFact, Files } from "../../../agent/ports/files.ts";
+import { nodeFiles } from "../../../agent/system/node-files.ts";
 import { FakeMachine } from "../fakes.ts";
 
 it("is the last complete one of the highest token, also while a stale run writes below a lower one", async () => {
@@ -31,4 +36,33 @@ it("is of the last run that is named, of a job whose runs were in several fleets
   // A run that left none stands back.
   expect(newestCheckpoint(files, "/ckpt", [3, 500, 9])?.path).toBe("/ckpt/500/step-1");
   expect(newestCheckpoint(files, "/ckpt")?.path).toBe("/ckpt/500/step-1");
+});
+
+describe("a job's own folder", () => {
+  it("ends neither the agent nor a look when it has links to themselves", () => {
+    const dir = mkdtempSync(join(tmpdir(), "ow-checkpoints-"));
+    try {
+      mkdirSync(join(dir, "5"));
+      symlinkSync("loop", join(dir, "5", "loop"));
+      writeFileSync(join(dir, "5", "step-1"), "weights");
+      expect(newestCheckpoint(nodeFiles, dir)?.path).toBe(join(dir, "5", "step-1"));
+      symlinkSync("6", join(dir, "6"));
+      expect(completeIn(nodeFiles, join(dir, "6"))).toEqual([]);
+      // Before a start it is said: without the newest one the run would begin from an older one.
+      expect(() => newestCheckpoint(nodeFiles, dir)).toThrow("ELOOP");
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+
+  it("costs a bounded look, whatever the number of entries", () => {
+    const names = Array.from({ length: MOST_ENTRIES + 5 }, (_, at) => String(at).padStart(6, "0"));
+    let looks = 0;
+    const files = {
+      list: () => [...names].reverse(),
+      stat: (): FileFact => ({ kind: "file", sizeBytes: 1, mtimeMs: (looks += 1) }),
+    } as unknown as Files;
+    expect(completeIn(files, "/ckpt/5").at(-1)?.path).toBe(`/ckpt/5/${names.at(-1) ?? ""}`);
+    expect(looks).toBe(MOST_ENTRIES);
+  });
 });

@@ -1,6 +1,6 @@
 /** @file What an agent tells its fleet of checkpoints: the newest complete one of each run, once, in one word for all. */
 
-import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { nodeSystem } from "../../../agent/system/node-system.ts";
@@ -59,6 +59,20 @@ describe("newestMarks", () => {
     expect(newestMarks([agent.host])).toEqual([{ lease: "lease-5", atMs: 2_000_000 }]);
     await stop();
     expect(newestMarks([agent.host])).toEqual([]);
+  });
+
+  it("are found beside whatever else a job puts into its folder", async () => {
+    const dir = folder();
+    const { agent, stop } = await runningAgent(dir);
+    write(dir, "5/step-1", 1_000_000);
+    symlinkSync("loop", join(dir, "5", "loop"));
+    expect(newestMarks([agent.host])).toEqual([{ lease: "lease-5", atMs: 1_000_000 }]);
+    rmSync(join(dir, "5"), { recursive: true });
+    symlinkSync("5", join(dir, "5"));
+    expect(newestMarks([agent.host])).toEqual([]);
+    // Such a folder keeps neither a stop nor the report of the end.
+    await stop();
+    expect(agent.host.open.size).toBe(0);
   });
 
   it("are told by the host of rank 0 alone", async () => {
