@@ -10,7 +10,7 @@
 
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { bearerRefusal, isOwnName, type BearerRule } from "../../access/bearer.ts";
 import { httpServer, type ServedTls } from "../../access/listener.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
@@ -102,7 +102,7 @@ async function handle(
 ): Promise<void> {
   const { rule, secret, files, tls } = options;
   const url = new URL(request.url ?? "/", "http://console");
-  if (rule.token === undefined && rule.isOpen !== true && !isOwnName(request))
+  if (rule.token === undefined && rule.isOpen !== true && !isOwnName(request.headers.host ?? ""))
     return send(response, plain(421, "the console answers under the names of this machine alone"));
   if (url.pathname === "/api/session" && request.method === "POST") {
     const why = bearerRefusal(request, rule);
@@ -158,11 +158,6 @@ export const json = (body: unknown): Answer => {
 function send(response: ServerResponse, { status, type, body }: Answer): void {
   response.writeHead(status, { ...HEADERS, "Content-Type": type, "Cache-Control": "no-cache" });
   response.end(response.req.method === "HEAD" ? undefined : body);
-}
-
-function isOwnName({ headers }: IncomingMessage): boolean {
-  const name = (headers.host ?? "").replace(/:\d+$/, "").toLowerCase();
-  return name === "localhost" || name === "[::1]" || /^127(\.\d{1,3}){3}$/.test(name);
 }
 
 function hasCookie({ headers }: IncomingMessage, secret: string): boolean {

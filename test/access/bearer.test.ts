@@ -1,6 +1,6 @@
 /** Which requests pass without a token, by users of one machine. */
 
-import { createServer, type Server } from "node:http";
+import { createServer, request, type Server } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { loopbackPeerUid } from "../../access/peer-user.ts";
@@ -57,6 +57,47 @@ describe("without a token", () => {
   it("everybody passes where a proxy decides", async () => {
     const port = await listen({ isOpen: true });
     expect((await fetch(`http://127.0.0.1:${String(port)}/`)).status).toBe(200);
+  });
+});
+
+describe("a page in our own user's browser", () => {
+  const PAGE = "https://evil.example";
+  const headersOf = (port: number, more: object): object => ({
+    headers: { Host: `127.0.0.1:${String(port)}`, ...more },
+  });
+  const statusOf = (port: number, { headers }: { readonly headers?: object }): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const asking = request({ port, host: "127.0.0.1", headers: { ...headers } }, (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      asking.once("error", reject);
+      asking.end();
+    });
+
+  it("asks nothing without a token, whether it says its origin or has its own name point here", async () => {
+    const port = await listen({});
+    const own = `http://127.0.0.1:${String(port)}`;
+    expect(await statusOf(port, headersOf(port, { Origin: PAGE }))).toBe(401);
+    expect(await statusOf(port, headersOf(port, { Origin: "null" }))).toBe(401);
+    // A page of another service of this machine is elsewhere, too.
+    expect(await statusOf(port, headersOf(port, { Origin: "http://127.0.0.1:1" }))).toBe(401);
+    expect(await statusOf(port, headersOf(port, { Host: "evil.example" }))).toBe(401);
+    expect(await statusOf(port, headersOf(port, { Host: "127.0.0.1.evil.example" }))).toBe(401);
+    const rebound = { Host: "evil.example", Origin: "http://evil.example" };
+    expect(await statusOf(port, headersOf(port, rebound))).toBe(401);
+    expect(await statusOf(port, headersOf(port, { Origin: own }))).toBe(200);
+    expect(await statusOf(port, headersOf(port, { Host: "localhost" }))).toBe(200);
+  });
+
+  it("asks where its origin is listed, or where it has the token", async () => {
+    const listed = await listen({ origins: ["http://127.0.0.1:8233"] });
+    const ui = { Origin: "http://127.0.0.1:8233" };
+    expect(await statusOf(listed, headersOf(listed, ui))).toBe(200);
+    expect(await statusOf(listed, headersOf(listed, { Origin: PAGE }))).toBe(401);
+    const asked = await listen({ token: "t0ken" });
+    const shown = { Host: "fleet.example", Origin: PAGE, ...BEARER.headers };
+    expect(await statusOf(asked, { headers: shown })).toBe(200);
   });
 });
 

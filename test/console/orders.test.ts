@@ -61,7 +61,7 @@ describe("an order of the page", () => {
   });
 
   it.each([
-    ["another page's", '{"order":"hold","job":"j"}', { Origin: "http://evil.example" }, 403],
+    ["another page's", '{"order":"hold","job":"j"}', { Origin: "http://evil.example" }, 401],
     ["a form's", '{"order":"hold","job":"j"}', { "Content-Type": "text/plain" }, 415],
     ["too long", `{"order":"hold","job":"${"j".repeat(5_000)}"}`, {}, 413],
     ["no JSON", "hold j", {}, 400],

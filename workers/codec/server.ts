@@ -18,7 +18,6 @@ export interface CodecServerOptions extends BearerRule {
   readonly host: string;
   readonly port: number;
   readonly payloadCodecs: readonly PayloadCodec[];
-  /** Origins of allowed pages, e.g. `http://127.0.0.1:8233`. */
   readonly origins: readonly string[];
   readonly tls?: ServedTls;
   readonly maxBodyBytes?: number;
