@@ -31,3 +31,12 @@ export async function senderOf(door: Door, request: IncomingMessage): Promise<Pr
     return { said: "the issuer's keys cannot be had", why: error.message };
   }
 }
+
+/** Undefined for what Node takes for the target of a request and is no address, as `//[`. */
+export function urlOf({ url = "/" }: Pick<IncomingMessage, "url">): URL | undefined {
+  try {
+    return new URL(url, "http://service");
+  } catch {
+    return undefined;
+  }
+}

@@ -15,7 +15,8 @@ import type { Access } from "../domain/fleet/access-schema.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
-import { senderOf, type Door } from "./door.ts";
+import { shareConnections } from "./connections.ts";
+import { senderOf, urlOf, type Door } from "./door.ts";
 import { FOLDER_PATH, partIn, type FolderStore } from "./folders.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AccessRefusal, type Call, type OrderNote, type ServedFleet } from "./route.ts";
@@ -40,6 +41,8 @@ export interface HttpLimits {
   readonly bodyBytes: number;
   /** At each door; a session has two. */
   readonly connections: number;
+  /** Of them, of one address. */
+  readonly ofAddress: number;
   /** At once, of one sender at one door. */
   readonly requests: number;
 }
@@ -49,12 +52,13 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
   // JSON may write one character of a file as six.
   bodyBytes: 6 * MAX_JOB_FILE_BYTES + 16_384,
   connections: 1_000,
+  ofAddress: 250,
   requests: 20,
 });
 
 /** Not yet listening. */
 export function createDoor(door: Door, parts: ServiceParts): Server {
-  const { requestMs, connections } = parts.limits;
+  const { requestMs, connections, ofAddress } = parts.limits;
   const busy = new Map<string, number>();
   const options = {
     tls: door.tls,
@@ -84,6 +88,11 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
       // The disk is full: the connection is refused all the same, and no order passes without its line.
     }
   };
+  shareConnections(server, {
+    most: ofAddress,
+    onRefused: (socket) =>
+      refuse(socket, `more than ${String(ofAddress)} connections of one address`),
+  });
   server.on("drop", () => refuse(undefined, `more than ${String(connections)} connections`));
   server.on("clientError", (error: Error & { readonly code?: string }, socket) => {
     const isSlow = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
@@ -112,13 +121,14 @@ async function handle(
 ): Promise<void> {
   const { audit, served } = parts;
   const { method = "GET" } = request;
-  const url = new URL(request.url ?? "/", "http://service");
-  if (method === "GET" && (await isAnsweredToAll(url.pathname, response, parts))) return;
+  const url = urlOf(request);
+  if (method === "GET" && url !== undefined)
+    if (await isAnsweredToAll(url.pathname, response, parts)) return;
   const from = door.fromOf(request.socket);
   const line: Omit<AuditEntry, "verdict"> = {
     who: door.who,
     from,
-    act: `${method} ${url.pathname}`,
+    act: `${method} ${url?.pathname ?? request.url ?? ""}`,
   };
   const refuse = (
     { status, code, message, why = message }: Refusal,
@@ -128,6 +138,8 @@ async function handle(
     if (!request.complete) response.setHeader("Connection", "close");
     sendError(response, status, { code, message });
   };
+  if (url === undefined)
+    return refuse({ status: 400, code: "BAD_INPUT", message: "the address is none" });
   const gone = new AbortController();
   response.once("close", () => gone.abort());
   const sender = await senderOf(door, request);
@@ -238,7 +250,7 @@ async function takePart(
   const stranger = senderRefusal(sender, rightsOf(sender, access()));
   if (stranger !== undefined)
     return refuse({ status: 403, code: "NOT_ALLOWED", message: stranger }, named);
-  const taken = await folders.take(request);
+  const taken = await folders.take(request, sender);
   if (taken.kind === "refused") return refuse({ ...taken, code: "REQUEST_TOO_LARGE" }, named);
   audit.add({ ...named, verdict: "accepted", why: taken.hash });
   send(response, { hash: taken.hash, from: relays() });

@@ -5,7 +5,9 @@ import { JOB_STATES } from "../client/index.ts";
 import { parsedJson } from "../lib/parsed-json.ts";
 
 const text = z.string().max(1_000).exactOptional();
-const time = z.number().exactOptional();
+/** The last instant that a date can say. */
+const MOST_MS = 8.64e15;
+const time = z.number().min(0).max(MOST_MS).exactOptional();
 
 const filterSchema = z.strictObject({
   class: text,

@@ -32,7 +32,7 @@ import { SESSION_RULES, type SessionInput } from "../protocol/session-contract.t
 import { MAX_FRAME_BYTES } from "../streams/frame.ts";
 import { createRelay, RELAY, type RelayOptions } from "../streams/relay.ts";
 import { AGENT_PATH, CLIENT_PATH } from "../streams/words.ts";
-import { senderOf, type Door } from "./door.ts";
+import { senderOf, urlOf, type Door } from "./door.ts";
 import { allowedToRun } from "./job-facts.ts";
 import { AccessRefusal, insist, type Caller, type ServedFleet } from "./route.ts";
 
@@ -66,6 +66,10 @@ export interface SessionLimits {
 export const SESSION_LIMITS: SessionLimits = Object.freeze({ ofSender: 128, ofAll: 400 });
 
 const GREET_WITHIN_MS = 10_000;
+/** Of one sender, before they are sessions. */
+const MOST_GREETINGS = 20;
+/** So long one that was refused may take to leave. */
+const LEAVE_WITHIN_MS = 2_000;
 const MOST_ENDED = 10_000;
 const MAX_START_CHARS = 65_536;
 
@@ -106,6 +110,8 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
   /** Sessions that are open, whose they are, and the agent's own secret once it has come. */
   const open = new Map<string, { readonly of: string; key?: string }>();
   const ended = new Set<string>();
+  /** Connections of each sender that are no session yet. */
+  const greetings = new Map<string, number>();
   const relay = createRelay({
     ...(parts.relay ?? RELAY),
     onOver(id) {
@@ -210,6 +216,22 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     }
     const caller = { principal: sender, rights: rightsOf(sender, parts.access()) };
     const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
+    const greeting = greetings.get(sender.name) ?? 0;
+    if (greeting >= MOST_GREETINGS) {
+      const why = `${sender.name} asks for ${String(greeting)} sessions at once already`;
+      parts.audit.add({ ...known, verdict: "refused", why });
+      return refuse(socket, 429);
+    }
+    greetings.set(sender.name, greeting + 1);
+    let isCounted = true;
+    const count = (): void => {
+      if (!isCounted) return;
+      isCounted = false;
+      const left = (greetings.get(sender.name) ?? 1) - 1;
+      if (left > 0) greetings.set(sender.name, left);
+      else greetings.delete(sender.name);
+    };
+    socket.once("close", count);
     sockets.handleUpgrade(request, socket, first, (client) => {
       client.on("error", () => client.terminate());
       const late = setTimeout(() => client.terminate(), GREET_WITHIN_MS);
@@ -225,7 +247,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
           named = { ...known, act: verb, job };
           await openClient(caller, greeting.open, { client, line: named });
         };
-        greeted().catch((error: unknown) => {
+        greeted().then(count, (error: unknown) => {
           const why = error instanceof Error ? error.message : String(error);
           const code = error instanceof OrbweaverError ? error.code : "NO_CONNECTION";
           try {
@@ -235,6 +257,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
           }
           client.send(JSON.stringify({ error: { code, message: why } }));
           client.close(1_000);
+          setTimeout(() => client.terminate(), LEAVE_WITHIN_MS).unref();
         });
       });
       client.once("close", () => clearTimeout(late));
@@ -245,7 +268,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     async take(upgrade, door) {
       // It may go while it is asked who it is.
       upgrade.socket.on("error", () => upgrade.socket.destroy());
-      const { pathname } = new URL(upgrade.request.url ?? "/", "http://service");
+      const pathname = urlOf(upgrade.request)?.pathname;
       if (pathname === AGENT_PATH) takeAgent(upgrade);
       else if (pathname === CLIENT_PATH) await takeClient(upgrade, door);
       else refuse(upgrade.socket, 404);

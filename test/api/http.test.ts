@@ -121,3 +121,17 @@ it("the folders of others' sockets can be passed, whatever the umask", () => {
   const made = [folder, join(dir, "run", "orbweaver"), join(dir, "run")];
   expect(made.map((each) => statSync(each).mode & 0o777)).toEqual([0o755, 0o755, 0o755]);
 });
+
+it("a target that is no address is refused, with a line", async () => {
+  await open({});
+  const status = await new Promise<number | undefined>((resolve, reject) => {
+    const asking = request({ socketPath: path(), path: "//[" }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    asking.once("error", reject);
+    asking.end();
+  });
+  expect(status).toBe(400);
+  expect(audited).toMatchObject([{ act: "GET //[", verdict: "refused" }]);
+});

@@ -6,6 +6,7 @@
 
 import type { Command } from "commander";
 import { join, resolve } from "node:path";
+import { HTTP_LIMITS } from "../../../api/http.ts";
 import { auditFileIn, startService } from "../../../api/service.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { fleetStateDir, readUpState } from "../../../workers/state.ts";
@@ -89,6 +90,10 @@ export function apiVerb(context: CommandContext): Command {
           sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
           ...(tcp !== undefined && { tcp }),
           ...(values.relay !== undefined && { relay: relayUrl(values.relay) }),
+          // Behind a proxy all have its address.
+          ...(values.plain === true && {
+            limits: { ...HTTP_LIMITS, ofAddress: HTTP_LIMITS.connections },
+          }),
         });
         const scheme = values.cert === undefined ? "http" : "https";
         const url =
