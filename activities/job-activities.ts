@@ -125,7 +125,9 @@ export function createJobActivities(
         ? { ...terms, isProofAsked: true }
         : terms;
     },
-    asksForProof: async (fleetWorkflowId) => (await askedNow(client, fleetWorkflowId)) === "all",
+    // Whoever starts a learner names its fleet, which need not be one: then nobody has said that words need no proof.
+    asksForProof: async (fleetWorkflowId) =>
+      (await askedNow(client, fleetWorkflowId, "all")) === "all",
     untilForgotten: (fleetWorkflowId, jobId) => untilForgotten(client, fleetWorkflowId, jobId),
     async othersWait(fleetWorkflowId, jobId) {
       try {

@@ -29,15 +29,19 @@ export function signedFleets(client: Client, nowMs: () => number = Date.now): As
   };
 }
 
-/** At this moment. */
-export async function askedNow(client: Client, fleetWorkflowId: string): Promise<Asked> {
+/** At this moment; `ofNone`: of a fleet that is not there. */
+export async function askedNow(
+  client: Client,
+  fleetWorkflowId: string,
+  ofNone: Asked = "nothing",
+): Promise<Asked> {
   try {
     const { memo = {} } = await client.workflow.getHandle(fleetWorkflowId).describe();
     if (memo[WORDS_MEMO] !== SIGNED_WORDS) return "nothing";
     if (memo[ATTENDANTS_MEMO] === SIGNED_WORDS) return "all";
     return memo[ORDERS_MEMO] === SIGNED_WORDS ? "orders" : "signals";
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return "nothing";
+    if (error instanceof WorkflowNotFoundError) return ofNone;
     throw error;
   }
 }

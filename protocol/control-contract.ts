@@ -42,7 +42,7 @@ export interface JobActivities {
     fleetWorkflowId: string,
     cluster: string,
   ): Promise<SilenceTerms & { readonly isProofAsked?: boolean }>;
-  /** Whether the fleet's presences, lobbies and learners believe only what is proven; not where there is no fleet. */
+  /** Whether the fleet's presences, lobbies and learners believe only what is proven; so they do where there is no fleet. */
   asksForProof(fleetWorkflowId: string): Promise<boolean>;
   /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
   hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;

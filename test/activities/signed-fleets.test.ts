@@ -1,0 +1,35 @@
+/** What a fleet asks proof of, as its memo says, and what counts where there is no fleet. */
+
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { expect, it } from "vitest";
+import { askedNow } from "../../activities/signed-fleets.ts";
+import { createJobActivities } from "../../activities/job-activities.ts";
+import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../../protocol/messages.ts";
+
+/** Of a server that has this one fleet, with this memo; undefined: none. */
+const serverWith = (memo?: Record<string, unknown>): Client => {
+  const describe = (): Promise<object> =>
+    memo === undefined
+      ? Promise.reject(new WorkflowNotFoundError("none", "orbweaver-fleet-f", undefined))
+      : Promise.resolve({ memo });
+  return { workflow: { getHandle: () => ({ describe }) } } as unknown as Client;
+};
+
+const WORDS = { [WORDS_MEMO]: SIGNED_WORDS };
+
+it.each([
+  [{}, "nothing"],
+  [WORDS, "signals"],
+  [{ ...WORDS, [ORDERS_MEMO]: SIGNED_WORDS }, "orders"],
+  [{ ...WORDS, [ORDERS_MEMO]: SIGNED_WORDS, [ATTENDANTS_MEMO]: SIGNED_WORDS }, "all"],
+])("a fleet whose memo is %j asks proof of %s", async (memo, want) => {
+  expect(await askedNow(serverWith(memo), "orbweaver-fleet-f")).toBe(want);
+});
+
+it("who starts a learner of a fleet that never was has it believe nothing without a proof", async () => {
+  const asked = (memo?: Record<string, unknown>): Promise<boolean> =>
+    createJobActivities(serverWith(memo)).asksForProof("orbweaver-fleet-f");
+  expect(await asked()).toBe(true);
+  // A fleet of former rules is there, and its agents sign nothing.
+  expect(await asked(WORDS)).toBe(false);
+});
