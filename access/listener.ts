@@ -13,6 +13,8 @@ import { createServer as createTlsServer } from "node:https";
 export interface ServedTls {
   readonly cert: string;
   readonly key: string;
+  /** Of the authorities that sign clients, in PEM: clients are asked for certificates, and those who show none, or another, are told by `authorized` of their sockets. */
+  readonly clientCa?: string;
 }
 
 export interface ListenerOptions extends ServerOptions {
@@ -23,13 +25,18 @@ export interface ListenerOptions extends ServerOptions {
 }
 
 /** It does not listen yet. */
-export const httpServer = (
+export function httpServer(
   { tls, handshakeTimeout, ...options }: ListenerOptions,
   answer: (request: IncomingMessage, response: ServerResponse) => void,
-): Server =>
-  tls === undefined
-    ? createServer(options, answer)
-    : createTlsServer(
-        { ...options, ...tls, ...(handshakeTimeout !== undefined && { handshakeTimeout }) },
-        answer,
-      );
+): Server {
+  if (tls === undefined) return createServer(options, answer);
+  const { clientCa, ...own } = tls;
+  return createTlsServer(
+    {
+      ...{ ...options, ...own },
+      ...(handshakeTimeout !== undefined && { handshakeTimeout }),
+      ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
+    },
+    answer,
+  );
+}

@@ -11,7 +11,7 @@ import type { JobSpec } from "../domain/job/job.ts";
 export interface Principal {
   /** A name of `principals`, of a user of this machine, or `ISSUER:SUBJECT` of a token whose subject has no name here. */
   readonly name: string;
-  /** How it was known: `socket` or `token:ISSUER`. */
+  /** How it was known: `socket`, `token:ISSUER` or `certificate`. */
   readonly via: string;
   /** The user who runs the service. */
   readonly isOwner: boolean;

@@ -16,7 +16,7 @@ import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
 import { shareConnections } from "./connections.ts";
-import { senderOf, urlOf, type Door } from "./door.ts";
+import { senderOf, urlOf, type Door, type Unknown } from "./door.ts";
 import { FOLDER_PATH, partIn, type FolderStore } from "./folders.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AccessRefusal, type Call, type OrderNote, type ServedFleet } from "./route.ts";
@@ -145,14 +145,7 @@ async function handle(
   const sender = await senderOf(door, request);
   if ("said" in sender) {
     response.setHeader("WWW-Authenticate", "Bearer");
-    const { said, why } = sender;
-    const unknown = "who asks is not known: ";
-    return refuse({
-      status: 401,
-      code: "NOT_ALLOWED",
-      message: `${unknown}${said}`,
-      why: `${unknown}${why}`,
-    });
+    return refuse(unknownRefusal(sender));
   }
   if (gone.signal.aborted) return;
   const found = findRoute(method, url.pathname);
@@ -299,6 +292,12 @@ interface Refusal {
   readonly message: string;
   /** For the audit, where it says more. */
   readonly why?: string;
+}
+
+function unknownRefusal({ said, why }: Unknown): Refusal {
+  const unknown = "who asks is not known: ";
+  const words = { message: `${unknown}${said}`, why: `${unknown}${why}` };
+  return { status: 401, code: "NOT_ALLOWED", ...words };
 }
 
 async function bodyOf(request: IncomingMessage, { bodyBytes }: HttpLimits): Promise<Body> {

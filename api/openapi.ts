@@ -21,12 +21,15 @@ export function openApiDocument(routes: readonly Route[], version: string): obje
       title: "Orbweaver submit service",
       version,
       description:
-        "Jobs of one fleet, for those whom `access` in its fleet file admits. Over a Unix socket the socket says who asks; over TCP a bearer token does.",
+        "Jobs of one fleet, for those whom `access` in its fleet file admits. Over a Unix socket the socket says who asks; over TCP a bearer token does, or a client certificate where the service asks for one.",
     },
-    security: [{ token: [] }, {}],
+    security: [{ token: [] }, { certificate: [] }, {}],
     paths,
     components: {
-      securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
+      securitySchemes: {
+        token: { type: "http", scheme: "bearer", bearerFormat: "JWT" },
+        certificate: { type: "mutualTLS" },
+      },
       schemas: {
         Error: {
           type: "object",

@@ -1,7 +1,7 @@
 /**
  * @file The submit service of one fleet: its doors, the keys it signs with, and the fleet file's `access:`, which it follows while it runs.
  *
- * Users of this machine have sockets; bearer tokens come over TCP. The user who runs the service is an operator, because its keys and files are this
+ * Users of this machine have sockets; bearer tokens and client certificates come over TCP. The user who runs the service is an operator, because its keys and files are this
  * user's. A file that becomes wrong changes nothing: what was read last stays.
  */
 
@@ -27,7 +27,7 @@ import { liveAccess } from "./live-access.ts";
 import type { ServedFleet } from "./route.ts";
 import { createSessionDoor } from "./sessions.ts";
 import { listenAt, prepareFolder, socketIn } from "./sockets.ts";
-import { tokenSender } from "./token-sender.ts";
+import { remoteSender } from "./remote-sender.ts";
 
 export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" | "client"> {
   /** The fleet file. */
@@ -214,7 +214,7 @@ const tokenDoor = ({ access }: ServiceParts, tls: Door["tls"]): Door => ({
   who: "unknown",
   fromOf: ({ remoteAddress = "" }) => remoteAddress,
   ...(tls !== undefined && { tls }),
-  senderOf: tokenSender(access),
+  senderOf: remoteSender(access),
 });
 
 async function listenOn(

@@ -5,7 +5,11 @@ export {
   type FleetClient,
   type OrbweaverClientOptions,
 } from "./orbweaver-client.ts";
-export { openServiceClient, type ServiceAddress } from "./service-client.ts";
+export {
+  openServiceClient,
+  type ClientCertificate,
+  type ServiceAddress,
+} from "./service-client.ts";
 export type { Doubt, DoubtedHost, JobWord } from "./doubts.ts";
 export type { FencedHost, FencedLease, FenceOptions } from "./fencing.ts";
 export type {

@@ -36,7 +36,7 @@ import type {
   TaskPage,
 } from "../protocol/messages.ts";
 
-export type { ServiceAddress } from "./service-request.ts";
+export type { ClientCertificate, ServiceAddress } from "./service-request.ts";
 
 /** A job's page, as `GET /v1/jobs/{job}` answers. */
 export interface ServiceJob {

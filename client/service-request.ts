@@ -14,6 +14,14 @@ export interface ServiceAddress {
   readonly socket?: string;
   /** Sent as a bearer token. */
   readonly token?: string;
+  /** Shown to a service that asks for one, over `https:`. */
+  readonly certificate?: ClientCertificate;
+}
+
+/** In PEM. */
+export interface ClientCertificate {
+  readonly cert: string;
+  readonly key: string;
 }
 
 export interface ServiceRequest {
@@ -37,7 +45,7 @@ export async function opened(
   address: ServiceAddress,
   { method, path, body, bytes, quietMs = QUIET_MS }: ServiceRequest,
 ): Promise<IncomingMessage> {
-  const { url, socket, token } = address;
+  const { url, socket, token, certificate } = address;
   const text = body === undefined ? bytes : JSON.stringify(body);
   const headers = {
     ...(token !== undefined && { Authorization: `Bearer ${token}` }),
@@ -52,7 +60,7 @@ export async function opened(
       socket === undefined
         ? (url?.protocol === "https:" ? httpsRequest : httpRequest)(
             new URL(path.slice(1), withSlash(url)),
-            { ...options, agent: false },
+            { ...options, ...certificate, agent: false },
             resolve,
           )
         : httpRequest({ ...options, socketPath: socket, path, agent: false }, resolve);

@@ -84,10 +84,10 @@ export function openUserSession(
   for (const channel of Object.values(CHANNEL)) link.open(channel);
   const say = (word: ClientWord): void => void link.write(CHANNEL.words, wordBytes(word));
   say({ start: request.start });
-  const { url, socket, token } = address;
+  const { url, socket, token, certificate } = address;
   const over = carry(link, {
     place: () => ({
-      ...{ url, socket },
+      ...{ url, socket, certificate },
       headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
     }),
     path: CLIENT_PATH,

@@ -14,6 +14,8 @@ export interface RelayPlace {
   readonly url?: URL | undefined;
   readonly socket?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Of this end, in PEM, for a relay that asks for one. */
+  readonly certificate?: { readonly cert: string; readonly key: string } | undefined;
 }
 
 export interface CarryEnd {
@@ -51,8 +53,12 @@ const LONGEST_PAUSE_MS = 3_000;
 /** The relay will not have this end again. */
 export const FINAL_CLOSE = 4_000;
 
-export function dialRelay({ url, socket, headers }: RelayPlace, path: string): WebSocket {
+export function dialRelay(
+  { url, socket, headers, certificate }: RelayPlace,
+  path: string,
+): WebSocket {
   const options: ClientOptions = {
+    ...certificate,
     headers: { ...headers },
     handshakeTimeout: DIAL_WITHIN_MS,
     maxPayload: MAX_FRAME_BYTES,

@@ -8,6 +8,7 @@ import { believedKeys, fleetKeyFiles, signingKey } from "../../access/role-keys.
 import { readHostPolicy } from "../../access/host-trust.ts";
 import { HOST_POLICY_FILE } from "../command/host-trust.ts";
 import type { Environment } from "../../workers/server/environment.ts";
+import { certificateChecks } from "./certificate-check.ts";
 import { checked, ok, problem, warning, type Finding } from "./finding.ts";
 
 const OTHERS = 0o077;
@@ -22,6 +23,7 @@ export interface MachinePlace {
   readonly isEncrypted: boolean;
   readonly policyFile?: string;
   readonly usersFile?: string;
+  readonly nowMs?: () => number;
 }
 
 export async function machineFindings(place: MachinePlace): Promise<readonly Finding[]> {
@@ -35,6 +37,7 @@ export async function machineFindings(place: MachinePlace): Promise<readonly Fin
     checked("host policy", `correct ${policyFile}; docs/security.md has its form`, () =>
       policy(policyFile),
     ),
+    ...certificateChecks(env, place.nowMs?.() ?? Date.now()),
     checked("payloads", "orbweaver keys new FILE, then orbweaver up --encryption-keys FILE", () =>
       payloads(place),
     ),

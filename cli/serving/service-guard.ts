@@ -8,7 +8,7 @@
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { rightsOf, serviceRefusal } from "../../access/principal.ts";
 import { liveAccess } from "../../api/live-access.ts";
-import { tokenSender } from "../../api/token-sender.ts";
+import { tokenSender } from "../../api/remote-sender.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { EndpointParts } from "../../workers/replicas/service-http.ts";
 import { readFleet } from "../command/fleet-files.ts";

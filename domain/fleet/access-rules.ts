@@ -19,6 +19,7 @@ export function accessProblems(access: Access | undefined): RuleProblem[] {
     ...principalProblems(access),
     ...twice(access, "user"),
     ...twice(access, "subject"),
+    ...twice(access, "certificate"),
     ...groups.flatMap(({ members = [] }, group) =>
       members.flatMap((name, at) =>
         unknownName("principal", { path: ["access", "groups", group, "members", at], name }, names),
@@ -41,11 +42,17 @@ export function accessProblems(access: Access | undefined): RuleProblem[] {
 function principalProblems({ principals = [], issuers = [] }: Access): RuleProblem[] {
   return principals.flatMap((principal, at): RuleProblem[] => {
     const path: ValuePath = ["access", "principals", at];
-    const { user, subject, issuer } = principal;
-    if (user === undefined && subject === undefined) {
+    const { user, subject, issuer, certificate } = principal;
+    if (user === undefined && subject === undefined && certificate === undefined) {
       const message = "nothing says how this user is known";
-      const remedy = "add user (of the machine), or subject and issuer (of tokens)";
+      const remedy =
+        "add user (of the machine), subject and issuer (of tokens), or certificate (a name in one)";
       return [{ path, value: principal, message, remedy }];
+    }
+    if (certificate !== undefined && !CERTIFICATE_NAME.test(certificate)) {
+      const message = `${shown(certificate)} is no name of a certificate`;
+      const remedy = "write CN=ada,O=Example, email:ada@example.org, URI:… or DNS:…";
+      return [{ path: [...path, "certificate"], value: certificate, message, remedy }];
     }
     if ((subject === undefined) !== (issuer === undefined)) {
       const message = "subject and issuer belong together";
@@ -57,13 +64,19 @@ function principalProblems({ principals = [], issuers = [] }: Access): RuleProbl
   });
 }
 
-/** One user of the machine, or one subject of an issuer, is one principal. */
-function twice({ principals = [] }: Access, key: "user" | "subject"): RuleProblem[] {
+/** A subject begins with a type and `=`; other names have a type before a colon. */
+const CERTIFICATE_NAME = /^(?:[A-Za-z][A-Za-z0-9.]*=.+|(?:email|URI|DNS|IP Address):[^\s",]+)$/;
+
+/** One user of the machine, one subject of an issuer, or one name of certificates is one principal. */
+function twice(
+  { principals = [] }: Access,
+  key: "user" | "subject" | "certificate",
+): RuleProblem[] {
   const firstPaths = new Map<string, ValuePath>();
   return principals.flatMap((principal, at): RuleProblem[] => {
     const value = principal[key];
     if (value === undefined) return [];
-    const id = key === "user" ? value : JSON.stringify([principal.issuer, value]);
+    const id = key === "subject" ? JSON.stringify([principal.issuer, value]) : value;
     const path: ValuePath = ["access", "principals", at, key];
     const first = firstPaths.get(id);
     firstPaths.set(id, first ?? path);

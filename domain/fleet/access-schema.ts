@@ -50,8 +50,17 @@ export const principalSchema = z
       description: "Which of `issuers` makes those tokens.",
       examples: ["company"],
     }).optional(),
+    certificate: text({
+      description:
+        "A name in this user's client certificates: the whole subject, as CN=ada,O=Example, or one alternative name, as email:ada@example.org, URI:… or DNS:….",
+      maxLength: 400,
+      examples: ["URI:spiffe://example.org/ada"],
+    }).optional(),
   })
-  .meta({ description: "A user, known by a user of the machine, by a token's subject, or both." });
+  .meta({
+    description:
+      "A user, known by a user of the machine, by a token's subject, by a client certificate, or by several of them.",
+  });
 
 export const groupSchema = z
   .strictObject({

@@ -1,7 +1,7 @@
 /**
  * @file `orbweaver api`: the submit service of a fleet, for users whom `access:` in the fleet file admits.
  *
- * Each admitted user of this machine gets a socket of its own; with --port, those elsewhere come with tokens.
+ * Each admitted user of this machine gets a socket of its own; with --port, those elsewhere come with tokens, or with client certificates (--client-ca).
  */
 
 import type { Command } from "commander";
@@ -46,7 +46,7 @@ export function apiVerb(context: CommandContext): Command {
     .verb("api")
     .summary("let other users submit jobs")
     .description(
-      "Serves the fleet to the users whom `access:` in its file admits, in the foreground. It knows who asks, decides by the file, signs jobs in the asker's name, and keeps an audit (`orbweaver audit`). A user of this machine asks at a socket of its own, which a service of root makes in /run/orbweaver/FLEET; users elsewhere ask with a token (--port). You are an operator. `orbweaver up` starts one where the fleet file has `access:`. The OpenAPI document is at /openapi.json.",
+      "Serves the fleet to the users whom `access:` in its file admits, in the foreground. It knows who asks, decides by the file, signs jobs in the asker's name, and keeps an audit (`orbweaver audit`). A user of this machine asks at a socket of its own, which a service of root makes in /run/orbweaver/FLEET; users elsewhere ask with a token (--port) or a client certificate (--client-ca). You are an operator. `orbweaver up` starts one where the fleet file has `access:`. The OpenAPI document is at /openapi.json.",
     )
     .option("--file <fleet.yaml>", "fleet file (default: the one that `up` was given last)")
     .option("--socket-dir <dir>", "folder of other users' sockets (default: /run/orbweaver/FLEET)")
@@ -54,6 +54,10 @@ export function apiVerb(context: CommandContext): Command {
       "--port <port>",
       "answer tokens on this port; 0 for a free one",
       wholeNumber("--port", 0),
+    )
+    .option(
+      "--client-ca <file>",
+      "answer client certificates that these authorities have signed, too; `access:` says whose they are",
     )
     .option("--host <address>", "address to listen on", LOOPBACK)
     .option(
@@ -69,6 +73,10 @@ export function apiVerb(context: CommandContext): Command {
         [
           "orbweaver api --host 0.0.0.0 --port 8443 --cert c.pem --key k.pem",
           "for users elsewhere, with tokens",
+        ],
+        [
+          "orbweaver api --port 8443 --cert c.pem --key k.pem --client-ca ca.pem",
+          "with tokens or client certificates",
         ],
         ["ORBWEAVER_API=unix:/run/orbweaver/default orbweaver list", "what such a user does"],
       ]),

@@ -18,6 +18,7 @@ it("is part of the fleet, and not of the shape that workflows have", () => {
   const parsed = parse(`
   principals:
     - { name: ada, user: ada, subject: u-17, issuer: company }
+    - { name: bob, certificate: "email:bob@example.org" }
   groups: [{ name: vision, members: [ada] }, { name: ops }]
   grants:
     - { to: [vision], role: user, tenants: [research], classes: [training], priority: 10, gpuTypes: [h100], jobs: tenant }
@@ -55,6 +56,16 @@ describe("it refuses", () => {
       "one user under two names",
       " { principals: [{ name: a, user: u }, { name: b, user: u }] }",
       "access.principals[1].user",
+    ],
+    [
+      "a certificate's name without its kind",
+      " { principals: [{ name: ada, certificate: ada }] }",
+      "access.principals[0].certificate",
+    ],
+    [
+      "one certificate's name under two names",
+      " { principals: [{ name: a, certificate: CN=u }, { name: b, certificate: CN=u }] }",
+      "access.principals[1].certificate",
     ],
     [
       "a name of a principal and of a group",
