@@ -147,7 +147,8 @@ bool kin_of(pid_t pid, pid_t *group, pid_t *session);
 bool marked_rest(pid_t pid, const char *prefix, char *rest, size_t size);
 
 /* exec-step.c */
-void join_groups(const struct container *container);
+/* All groups but the first `joined`. */
+void join_groups(const struct container *container, int joined);
 _Noreturn void run_as_user(char **words);
 _Noreturn void run_with_signals(char **words, bool is_held);
 

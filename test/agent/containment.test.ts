@@ -113,6 +113,17 @@ for (const { kind, containment } of found) {
         expect(tagged(tag)).toBe("");
       });
 
+    it("is in each of its groups when its program begins", async () => {
+      const agent = testAgent({ containment });
+      const order = orderOf("cat /proc/self/cgroup");
+      await agent.runs.run(order);
+      const paths = (await outputOf(agent, order))
+        .split("\n")
+        .map((line) => line.split(":").at(-1) ?? "");
+      for (const group of groupsOf(readContainer(nodeSystem.files, agent.filesOf(order))))
+        expect(paths.filter((path) => path.length > 1 && group.endsWith(path))).not.toEqual([]);
+    });
+
     it("leaves no group behind", async () => {
       const agent = testAgent({ containment });
       const order = orderOf("true");
