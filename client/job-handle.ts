@@ -50,6 +50,7 @@ import {
 } from "../protocol/messages.ts";
 import { hearsNoSignal } from "../protocol/signal-limit.ts";
 import type { AmendOptions, NewSettings } from "./amendment.ts";
+import { pauseMs } from "./ask-again.ts";
 import { stateOf } from "./listed-job.ts";
 import { withGpuUse } from "./gpu-use.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
@@ -250,15 +251,14 @@ export function parsedJobId(id: string): JobId {
 /** A job that was just submitted is on its way into its fleet; until it is there, nobody knows why it waits. */
 async function settled(ask: () => Promise<JobExplanation>): Promise<JobExplanation> {
   const untilMs = Date.now() + ON_ITS_WAY_MS;
-  for (;;) {
+  for (let tries = 0; ; tries += 1) {
     const explanation = await ask();
     if (!isOnItsWay(explanation) || Date.now() >= untilMs) return explanation;
-    await sleep(ASK_AGAIN_MS);
+    await sleep(pauseMs(tries));
   }
 }
 
 const ON_ITS_WAY_MS = 5_000;
-const ASK_AGAIN_MS = 250;
 
 const isOnItsWay = ({ view, ending, fleet }: JobExplanation): boolean =>
   fleet?.kind === "unknown" &&

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { AttemptView } from "../protocol/messages.ts";
+import { pauseMs } from "./ask-again.ts";
 import { stateOf } from "./listed-job.ts";
 import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-session.ts";
@@ -16,8 +17,8 @@ import { readRankLog, type RankPlace } from "./rank-log.ts";
 import { asked } from "./server-error.ts";
 import { readTaskLogs } from "./task-logs.ts";
 
-/** Pause between two looks for the next attempt. */
-const LOOK_EVERY_MS = 1_000;
+/** Between two looks for the next attempt. */
+const MOST_PAUSE_MS = 1_000;
 
 export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGenerator<string> {
   const { array } = await job.view();
@@ -93,13 +94,13 @@ export const neverStarted = (jobId: string, state: string): OrbweaverError =>
 /** Waits for attempt `number`; undefined when the job ends without it. */
 async function attemptNumber(job: LoggedJob, number: number): Promise<AttemptView | undefined> {
   const workflow = job.client.workflow.getHandle(job.jobId);
-  for (;;) {
+  for (let tries = 0; ; tries += 1) {
     // Read the end before the attempts, so that an attempt that came in between is found.
     const { status } = await asked(job.client, `job ${job.jobId}`, () => workflow.describe());
     const { attempts } = await job.view();
     const found = attempts.find(({ attempt }) => attempt === number);
     if (found !== undefined || status.name !== "RUNNING") return found;
-    await sleep(LOOK_EVERY_MS);
+    await sleep(pauseMs(tries, MOST_PAUSE_MS));
   }
 }
 

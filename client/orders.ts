@@ -13,12 +13,11 @@ import { ownIdentity } from "../access/own-identity.ts";
 import { FAILURE_CODES } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { orderQuery, PROOF_HEADER, USER, type Proven } from "../protocol/messages.ts";
+import { pauseMs } from "./ask-again.ts";
 import { asked } from "./server-error.ts";
 import { signedWord, type WordToSign } from "./signed-word.ts";
 
 const SETTLED_WITHIN_MS = 30_000;
-const ASK_FIRST_MS = 20;
-const ASK_AGAIN_MS = 200;
 
 export interface OrderCall {
   readonly client: Client;
@@ -50,13 +49,13 @@ export async function ordered<Answer, Order>(
   );
   if (answer !== null) return answer;
   const endAtMs = Date.now() + SETTLED_WITHIN_MS;
-  for (let pauseMs = ASK_FIRST_MS; Date.now() < endAtMs; pauseMs = ASK_AGAIN_MS) {
+  for (let tries = 0; Date.now() < endAtMs; tries += 1) {
     const outcome = await asked(client, subject, () => workflow.query(orderQuery, updateId));
     if (outcome.kind === "refused")
       throw new OrbweaverError(codeNamed(outcome.code), outcome.message);
     // The workflow has answered as the update's type promises.
     if (outcome.kind === "done") return outcome.answer as Answer;
-    await sleep(pauseMs);
+    await sleep(pauseMs(tries));
   }
   throw new OrbweaverError(
     "NOT_ALLOWED",

@@ -7,6 +7,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import { pauseMs } from "./ask-again.ts";
 import type { LogChunk, LogQuery, LogSession } from "./log-session.ts";
 
 export interface RankLogOptions {
@@ -26,8 +27,6 @@ export type RankPlace = Pick<LogQuery, "jobId" | "host" | "leaseId" | "rank" | "
 const MAX_CHUNK_BYTES = 128 * 1024;
 /** The agent answers a follower as soon as new output comes, and without text after this time. */
 const FOLLOW_WAIT_MS = 10_000;
-/** An agent with many followers lets only some of them wait; the others ask again after this time. */
-const ASK_AGAIN_MS = 500;
 const FIRST_TAIL_BYTES = 16 * 1024;
 const MAX_TAIL_BYTES = 16 * 1024 * 1024;
 
@@ -38,6 +37,7 @@ export async function* readRankLog(
   { tailLines, isFollowed, onDropped, isOver }: RankLogOptions,
 ): AsyncGenerator<string> {
   let offset = 0;
+  let tries = 0;
   if (isFollowed) await untilKnown(session, place, isOver);
   if (tailLines !== undefined) {
     const tail = await readTail(session, place, tailLines);
@@ -57,7 +57,9 @@ export async function* readRankLog(
     const isAllThere = chunk.nextOffset === offset;
     offset = chunk.nextOffset;
     if (chunk.isEnd || (isAllThere && !isFollowed)) return;
-    if (isAllThere) await sleep(ASK_AGAIN_MS);
+    // An agent with many followers lets only some of them wait; the others are answered at once.
+    if (isAllThere) await sleep(pauseMs(tries));
+    tries = isAllThere ? tries + 1 : 0;
   }
 }
 
@@ -67,7 +69,7 @@ async function untilKnown(
   place: RankPlace,
   isOver: () => Promise<boolean>,
 ): Promise<void> {
-  for (;;) {
+  for (let tries = 0; ; tries += 1) {
     // Read the end first, so that a run that began and ended in between is found.
     const wasOver = await isOver();
     try {
@@ -77,7 +79,7 @@ async function untilKnown(
       const isUnknown = error instanceof OrbweaverError && error.code === "RUN_UNKNOWN";
       if (!isUnknown || wasOver) throw error;
     }
-    await sleep(ASK_AGAIN_MS);
+    await sleep(pauseMs(tries));
   }
 }
 

@@ -7,12 +7,12 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import { fleetWorkflowId, repairUpdate } from "../protocol/messages.ts";
 import type { RepairChoice } from "../protocol/repair.ts";
 import type { Ledger, RepairNote } from "../scheduling/ledger/ledger.ts";
+import { pauseMs } from "./ask-again.ts";
 import type { Doubt } from "./doubts.ts";
 import { ordered } from "./orders.ts";
 
 /** Of one repair. */
 const MAX_THINGS = 200;
-const ASK_AGAIN_MS = 500;
 /** Agents that do not answer are given up on after half a minute, a slow stop after two. */
 const PATIENCE_MS = 300_000;
 
@@ -34,10 +34,10 @@ export async function repairFleet(
   const call = { client, workflowId: fleetWorkflowId(fleet), subject: `fleet ${fleet}` };
   await ordered(call, repairUpdate, choice);
   const endAtMs = Date.now() + PATIENCE_MS;
-  while (Date.now() < endAtMs) {
+  for (let tries = 0; Date.now() < endAtMs; tries += 1) {
     const note = (await ledger()).repairs?.find(({ key }) => key === choice.key);
     if (note !== undefined) return note;
-    await sleep(ASK_AGAIN_MS);
+    await sleep(pauseMs(tries));
   }
   throw new OrbweaverError(
     "NOT_ALLOWED",

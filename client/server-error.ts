@@ -14,12 +14,12 @@ import {
 } from "@temporalio/common";
 import { FAILURE_CODES, type FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import { pauseMs } from "./ask-again.ts";
 
 /** A running worker answers a query or an update within seconds. */
 export const ANSWER_WITHIN_MS = 15_000;
 
 const DROPPED = /unexpected workflow task failure/i;
-const ASK_AGAIN_MS = 100;
 
 /**
  * Runs `call` with a deadline; `subject` names the addressee in messages, e.g. `job train-7`.
@@ -34,13 +34,13 @@ export async function asked<T>(
   { withinMs = ANSWER_WITHIN_MS }: { readonly withinMs?: number } = {},
 ): Promise<T> {
   const untilMs = Date.now() + withinMs;
-  for (;;) {
+  for (let tries = 0; ; tries += 1) {
     try {
       return await client.withDeadline(untilMs, call);
     } catch (error) {
-      if (!isDropped(error) || Date.now() + ASK_AGAIN_MS >= untilMs)
-        throw translated(error, subject);
-      await sleep(ASK_AGAIN_MS);
+      const againInMs = pauseMs(tries);
+      if (!isDropped(error) || Date.now() + againInMs >= untilMs) throw translated(error, subject);
+      await sleep(againInMs);
     }
   }
 }

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { JOB_TASK_QUEUE, tasksQuery, type TaskView } from "../protocol/messages.ts";
+import { pauseMs } from "./ask-again.ts";
 import { stateOf } from "./listed-job.ts";
 import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession } from "./log-session.ts";
@@ -10,8 +11,8 @@ import { readRankLog } from "./rank-log.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
-/** Pause between two looks for the task's start. */
-const LOOK_EVERY_MS = 1_000;
+/** Between two looks for the task's start. */
+const MOST_PAUSE_MS = 1_000;
 
 export async function* readTaskLogs(
   job: LoggedJob,
@@ -50,7 +51,7 @@ async function startedTask(
   isFollowed: boolean,
 ): Promise<Required<Pick<TaskView, "host" | "leaseId">>> {
   const workflow = job.client.workflow.getHandle(job.jobId);
-  for (;;) {
+  for (let tries = 0; ; tries += 1) {
     // Read the end first, so that a task that started in between is found.
     const { status } = await asked(job.client, `job ${job.jobId}`, () => workflow.describe());
     const { host, leaseId, state } = await taskView(job, task);
@@ -64,7 +65,7 @@ async function startedTask(
       const remedy = "Follow it (-f) to wait for its log.";
       throw new OrbweaverError("NOT_ALLOWED", `${name} waits and has not started yet. ${remedy}`);
     }
-    await sleep(LOOK_EVERY_MS);
+    await sleep(pauseMs(tries, MOST_PAUSE_MS));
   }
 }
 

@@ -10,6 +10,7 @@ import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@tempo
 import { setTimeout as sleep } from "node:timers/promises";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import { UNTIMELY_NEWS, WAKE_WORKFLOW } from "../protocol/messages.ts";
+import { pauseMs } from "./ask-again.ts";
 import { startHelper } from "./helper-workflow.ts";
 import { hedgedQuery } from "./hedged-query.ts";
 import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
@@ -18,7 +19,6 @@ import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
 export const WAKE_AFTER_MS = 300;
 /** The wake itself ends with the worker's first task; without any worker it is forgotten soon. */
 const WAKE_TIMEOUT = "60s";
-export const ASK_AGAIN_MS = 200;
 /** A sticky worker that is gone costs up to five seconds; both times leave the last query time to be answered. */
 const ASK_BESIDE_MS = [2_500, 7_000] as const;
 const FAILED_PRECONDITION = 9;
@@ -43,12 +43,12 @@ export async function queried<T>(
   const timer = setTimeout(wakeUp, WAKE_AFTER_MS);
   try {
     const untilAnswered = async (): Promise<T> => {
-      for (;;) {
+      for (let tries = 0; ; tries += 1) {
         try {
           return await hedgedQuery(query, ASK_BESIDE_MS);
         } catch (error) {
           if (!mayBeAnsweredYet(error) || Date.now() > endAtMs) throw error;
-          await sleep(ASK_AGAIN_MS);
+          await sleep(pauseMs(tries));
         }
       }
     };

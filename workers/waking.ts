@@ -6,11 +6,13 @@
 
 import type { Client, WorkflowClientInterceptor } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ASK_AGAIN_MS, hasNoPoller, wake, WAKE_AFTER_MS } from "../client/waking.ts";
+import { pauseMs } from "../client/ask-again.ts";
+import { hasNoPoller, wake, WAKE_AFTER_MS } from "../client/waking.ts";
 import { FLEET_TASK_QUEUE, isFleetWorkflow, JOB_TASK_QUEUE } from "../protocol/messages.ts";
 
 /** Repeats of a query that fails because no worker polls; the caller has a timeout of its own. */
 const ATTEMPTS = 50;
+const MOST_PAUSE_MS = 200;
 
 /** `client` returns the client that wakes; it need not exist before the first query. */
 export function wakingInterceptor(client: () => Client): WorkflowClientInterceptor {
@@ -22,12 +24,12 @@ export function wakingInterceptor(client: () => Client): WorkflowClientIntercept
         void wake(client(), taskQueue).catch(() => undefined);
       }, WAKE_AFTER_MS);
       try {
-        for (let attempt = 1; ; attempt += 1) {
+        for (let tries = 0; ; tries += 1) {
           try {
             return await next(input);
           } catch (error) {
-            if (attempt === ATTEMPTS || !hasNoPoller(error)) throw error;
-            await sleep(ASK_AGAIN_MS);
+            if (tries + 1 === ATTEMPTS || !hasNoPoller(error)) throw error;
+            await sleep(pauseMs(tries, MOST_PAUSE_MS));
           }
         }
       } finally {
