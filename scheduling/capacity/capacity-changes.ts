@@ -126,15 +126,20 @@ export function noteReservation(
     dropReserved(capacity.reserved, before);
     for (const { host: id, mask } of before.gpus) {
       const host = capacity.hosts.get(id);
-      if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask & ~mask });
+      if (host !== undefined) setReserved(capacity, host, host.reservedMask & ~mask);
     }
   }
   if (after === undefined) return;
   addReserved(capacity.reserved, after);
   for (const { host: id, mask } of after.gpus) {
     const host = capacity.hosts.get(id);
-    if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask | mask });
+    if (host !== undefined) setReserved(capacity, host, host.reservedMask | mask);
   }
+}
+
+function setReserved(capacity: Capacity, host: PoolHost, reservedMask: number): void {
+  setMasks(capacity, host, { reservedMask });
+  settleStranded(capacity, host);
 }
 
 /** A host answers again, is drained, falls silent. */
@@ -147,7 +152,10 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
   capacity.leaseVersion = capacity.hostVersion = capacity.version;
 }
 
-/** Only a lease that says what it takes strands GPUs. */
+/**
+ * Only a lease that says what it takes strands GPUs. Which they are depends on leases and reservations as they are, not on the order in which
+ * they came: so a trial that is taken back leaves what was, and a capacity that follows events is that of a fresh look at their ledger.
+ */
 function settleStranded(capacity: Capacity, host: PoolHost): void {
   if (host.strandedMask === 0 && !capacity.usage.uneven.has(host.id)) return;
   const leasedMask = strand(host, capacity.usage.uneven);

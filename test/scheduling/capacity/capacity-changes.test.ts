@@ -1,6 +1,7 @@
 /** @file Changes of a capacity: noted one by one they give what a fresh look at the ledger gives, and undone they leave no trace. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { GpuNeed } from "../../../domain/job/job-resources.ts";
 import type { HostGpus, Lease } from "../../../domain/lease/lease.ts";
 import { jobId, leaseId, tenantId, token } from "../../../domain/values/ids.ts";
 import {
@@ -11,16 +12,19 @@ import {
   noteStatus,
   undoGrant,
 } from "../../../scheduling/capacity/capacity-changes.ts";
-import type { Capacity } from "../../../scheduling/capacity/capacity-state.ts";
+import { versionsOf, type Capacity } from "../../../scheduling/capacity/capacity-state.ts";
 import { wattsLeft, openCapacity } from "../../../scheduling/capacity/capacity.ts";
+import { tryOut } from "../../../scheduling/capacity/trial.ts";
 import { UNKNOWN_END_MS } from "../../../scheduling/capacity/host-pools.ts";
+import { rollback, withTrial } from "../../../scheduling/reservation/trial.ts";
 import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
+import { caseCount } from "../../support/case-count.ts";
 import { fleetShape, gpus, host, hostNames, leased, readyLedger } from "../builders.ts";
-import { reserved } from "../reservation/reservations.ts";
+import { openSet, reserved } from "../reservation/reservations.ts";
 import { drained, withReservations } from "../views.ts";
 
 const SHAPE = fleetShape(
-  [{ hosts: [{}, {}], powerWatts: 20_000 }],
+  [{ hosts: [{ cpus: 64 }, { cpus: 64, hostMemoryGiB: 512 }], powerWatts: 20_000 }],
   [{ id: "t", quota: { H100: 16 } }],
 );
 const READY = readyLedger(SHAPE);
@@ -32,9 +36,9 @@ const nonZero = (counts: ReadonlyMap<string, number> = new Map()) =>
 /** All that can be read of a capacity, but for its versions. */
 const readingOf = ({ pools, usage, reserved: { masks, byJob }, keptWatts }: Capacity) => ({
   hosts: pools.flatMap(({ hosts }) =>
-    hosts.map(({ id, leasedMask, reservedMask, freeMask, hostCondition, holds }) => ({
+    hosts.map(({ id, leasedMask, reservedMask, freeMask, strandedMask, hostCondition, holds }) => ({
       id,
-      masks: [leasedMask, reservedMask, freeMask],
+      masks: [leasedMask, reservedMask, freeMask, strandedMask],
       hostCondition,
       holds: [...holds].sort(([a], [b]) => (a < b ? -1 : 1)),
     })),
@@ -57,18 +61,40 @@ function leaseOf(job: string, number: number, gpuSets: readonly HostGpus[]): Lea
 
 const splits = fc.array(fc.nat(255), { minLength: 4, maxLength: 4 });
 
+/** What the GPUs of a lease take each: their shares are 8 processors and 64 GiB. */
+const needs = fc.option(
+  fc.record(
+    { cpus: fc.constantFrom(1, 12, 20, 40), memoryGiB: fc.constantFrom(8, 100, 300) },
+    { requiredKeys: [] },
+  ),
+  { nil: undefined },
+);
+
 /** Two leases that share no GPU, two reservations that share none, and perhaps a drained host. */
 const ledgers: fc.Arbitrary<Ledger> = fc
-  .record({ leases: splits, reservations: splits, isDrained: fc.boolean() })
-  .map(({ leases, reservations, isDrained }) => {
+  .record({
+    leases: splits,
+    reservations: splits,
+    needs: fc.tuple(needs, needs),
+    isDrained: fc.boolean(),
+  })
+  .map(({ leases, reservations, needs: [needA, needB], isDrained }) => {
     const [a, b] = disjoint(leases);
     const [x, y] = disjoint(reservations);
     const ledger = {
       ...withReservations(READY, reserved("x", x), reserved("y", y)),
-      leases: new Map([leaseOf("a", 1, a), leaseOf("b", 2, b)].map((each) => [each.id, each])),
+      leases: new Map(
+        [needing(leaseOf("a", 1, a), needA), needing(leaseOf("b", 2, b), needB)].map((each) => [
+          each.id,
+          each,
+        ]),
+      ),
     };
     return isDrained ? drained(ledger, "c0/h1") : ledger;
   });
+
+const needing = ({ terms: _terms, ...lease }: Lease, resources: GpuNeed | undefined): Lease =>
+  resources === undefined ? lease : { ...lease, resources };
 
 const disjoint = ([a = 0, b = 0, c = 0, d = 0]: readonly number[]) =>
   [parts(a, b), parts(c & ~a, d & ~b)] as const;
@@ -81,15 +107,43 @@ test("a capacity that follows the changes from one ledger to another is that of 
     fc.property(ledgers, ledgers, (before, after) => {
       const capacity = openCapacity(before);
       for (const lease of before.leases.values()) noteLease(capacity, lease, undefined);
-      for (const lease of after.leases.values()) noteLease(capacity, undefined, lease);
       for (const each of before.reservations?.values() ?? [])
         noteReservation(capacity, each, undefined);
       for (const each of after.reservations?.values() ?? [])
         noteReservation(capacity, undefined, each);
+      // A fresh look has leases first.
+      for (const lease of after.leases.values()) noteLease(capacity, undefined, lease);
       for (const name of hostNames(SHAPE))
         noteStatus(capacity, host(name), after.hosts.get(host(name)));
       expect(readingOf(capacity)).toEqual(readingOf(openCapacity(after)));
     }),
+  );
+});
+
+/** So what is remembered at a version holds after a trial, too. */
+test("a trial that is taken back leaves the capacity as it was, at its version", () => {
+  fc.assert(
+    fc.property(
+      ledgers,
+      fc.subarray(["a", "b"]),
+      fc.subarray(["x", "y"]),
+      (ledger, gone, freed) => {
+        const { view, reservations } = openSet(ledger, [...(ledger.reservations?.values() ?? [])]);
+        const { capacity } = view;
+        const before = { reading: readingOf(capacity), versions: versionsOf(capacity) };
+        withTrial(reservations, (release) => {
+          for (const job of freed) release(jobId(job));
+          return rollback(
+            tryOut(capacity, (trial) => {
+              for (const lease of ledger.leases.values())
+                if (gone.includes(lease.jobId)) trial.removeLease(lease);
+            }),
+          );
+        });
+        expect({ reading: readingOf(capacity), versions: versionsOf(capacity) }).toEqual(before);
+      },
+    ),
+    { numRuns: caseCount(300) },
   );
 });
 
