@@ -158,8 +158,8 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
  */
 function settleStranded(capacity: Capacity, host: PoolHost): void {
   if (host.strandedMask === 0 && !capacity.usage.uneven.has(host.id)) return;
-  const leasedMask = strand(host, capacity.usage.uneven);
-  if (leasedMask !== host.leasedMask) setMasks(capacity, host, { leasedMask });
+  // A new version of the leases even for the same GPUs: they may be stranded by others of them now, which end at other times.
+  setMasks(capacity, host, { leasedMask: strand(host, capacity.usage.uneven) });
 }
 
 function setMasks(
