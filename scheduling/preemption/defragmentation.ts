@@ -15,8 +15,8 @@
  * policy chooses the place of the request and, after that, of every moved gang, the largest first; the trial fails where a gang finds
  * no place, or one that `apply` would refuse. The trial with the most gain less price wins, then the one with fewer moves, then the first.
  * Where a bandwidth model serves, it chooses each place once it is known which gangs move.
- * A cycle makes only moves that pay and says so: then a trial ends as soon as its price is known to be too high for any gain, mostly
- * before anything is placed.
+ * A cycle makes only moves that pay and says so: then a trial ends as soon as its price is known to be too high for the time that the request
+ * would wait, mostly before anything is taken off the capacity.
  * Why there are no loops: a request causes one round of moves at most, because its place is reserved for it from then on, and
  * a moved gang is protected anew. Cost: O(leases · log leases), then two to `MAX_MOVES` placements each of `MAX_TRIALS` trials.
  */
@@ -106,7 +106,7 @@ export function proposeMoves(
   };
   let best: MoveProposal | undefined;
   for (const leases of trialsOf(request, movable, view).slice(0, MAX_TRIALS)) {
-    const found = tryMoves(trial, leases);
+    const found = mayPay(trial, leases) ? tryMoves(trial, leases) : undefined;
     if (found === undefined || (search.isOnlyPaying === true && !found.doesPay)) continue;
     if (best === undefined || isBetter(found, best)) best = found;
   }
@@ -184,6 +184,14 @@ interface Trial {
   readonly waitS: () => number;
 }
 
+/** At least one of them moves, or nothing is won. The cheapest necessary condition: nothing is taken off the capacity for it. */
+function mayPay(trial: Trial, leases: readonly Lease[]): boolean {
+  const mostGain = gainOf(trial, MOST_THROUGHPUT);
+  return leases.some((lease) => isWorth(trial, mostGain, moveLoss(lease, trial.view.nowMs)));
+}
+
+const MOST_THROUGHPUT = 1;
+
 /** On the capacity without these leases; every change is taken back. */
 function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefined {
   const { request, view } = trial;
@@ -205,9 +213,7 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
     return moved.reduce((sum, lease) => sum + leastLoss(trial, lease), 0);
   });
   const throughput = throughputOf(gpus, capacity.spread);
-  const mostGain = gainOf(trial, throughput, HORIZON_MS / 1_000);
-  if (!isWorth(trial, mostGain, leastPrice)) return undefined;
-  if (!isWorth(trial, gainOf(trial, throughput, trial.waitS()), leastPrice)) return undefined;
+  if (!isWorth(trial, gainOf(trial, throughput), leastPrice)) return undefined;
   const moves = tryOut(capacity, ({ removeLease, addGrant }) => {
     for (const lease of moved) removeLease(lease);
     addGrant(grantOf(request, gpus));
@@ -255,12 +261,12 @@ function grantOf(
   };
 }
 
-/** Whether, by counts, the request and one of the removed leases may find places at a price that pays, however long the request would wait. */
+/** Whether, by counts, the request and one of the removed leases may find places at a price that pays. */
 function mayBeFound(trial: Trial, leases: readonly Lease[]): boolean {
   const bounds = placementBounds(trial.request, trial.view);
   // At least one of them moves, or nothing is won.
   return bounds.some(({ place, throughput }) => {
-    const mostGain = gainOf(trial, throughput, HORIZON_MS / 1_000);
+    const mostGain = gainOf(trial, throughput);
     return leases.some((lease) => isWorth(trial, mostGain, leastLoss(trial, lease, place)));
   });
 }
@@ -280,8 +286,8 @@ function leastLoss(trial: Trial, lease: Lease, place?: readonly ClusterOffer[]):
   return most === undefined ? Infinity : moveLoss(lease, view.nowMs) + slowerBy(lease, most, view);
 }
 
-const gainOf = ({ request }: Trial, throughput: number, waitS: number): number =>
-  request.gang.gpus * throughput * waitS;
+const gainOf = ({ request, waitS }: Trial, throughput: number): number =>
+  request.gang.gpus * throughput * waitS();
 
 /** GPU-seconds that a moved gang loses until its end because its new place has only this throughput. */
 function slowerBy(lease: Lease, throughput: number, { capacity, nowMs }: CycleView): number {
@@ -342,7 +348,7 @@ function proposal(
     (sum, { lease, to }) => sum + slowerBy(lease, throughputOf(to, spread), view),
     0,
   );
-  const gain = gainOf(trial, throughputOf(gpus, spread), trial.waitS());
+  const gain = gainOf(trial, throughputOf(gpus, spread));
   const price = lost + slower;
   return {
     gpus,
