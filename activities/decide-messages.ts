@@ -2,6 +2,7 @@
 
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { Plan } from "../domain/lease/plan.ts";
+import type { KeptStep } from "../domain/model/step-record.ts";
 import { textHash } from "../lib/text-hash.ts";
 import type { Feed, Snapshot, StaleReason } from "../protocol/control-contract.ts";
 
@@ -25,8 +26,21 @@ export type ThreadQuestion = AskedQuestion & {
   readonly isFedOnly: boolean;
 };
 
+/** What runs of a fleet have measured; nobody waits for an answer. */
+export interface KnownSteps {
+  readonly kind: "steps";
+  readonly fleet: string;
+  readonly steps: readonly KeptStep[];
+}
+
 export type Told =
-  | { readonly kind: "plan"; readonly planText: string; readonly answer: string }
+  | {
+      readonly kind: "plan";
+      readonly planText: string;
+      readonly answer: string;
+      /** The fleet's clusters, where places were priced. */
+      readonly priced?: readonly string[];
+    }
   | { readonly kind: "stale"; readonly reason: StaleReason };
 
 export type ThreadAnswer = { readonly id: number } & (

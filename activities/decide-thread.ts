@@ -16,12 +16,13 @@ import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import {
   named,
+  type KnownSteps,
   type ThreadAnswer,
   type ThreadData,
   type ThreadQuestion,
 } from "./decide-messages.ts";
 import { createModelCache } from "./model-cache.ts";
-import { planPrices } from "./plan-prices.ts";
+import { planPrices, type LearnedPrices } from "./plan-prices.ts";
 import { directoryStore, type FleetDetails } from "./store.ts";
 
 /** The most requests, leases and hosts of all kept ledgers together; the fleet that was asked about last is kept in any case. */
@@ -30,6 +31,7 @@ const MOST_KEPT = 200_000;
 const { storeDir, method } = workerData as ThreadData;
 const store = directoryStore(storeDir);
 const modelCache = createModelCache(storeDir);
+const knownSteps = new Map<string, KnownSteps["steps"]>();
 /** By fleet, the one that was asked about last at the end. */
 const followers = new Map<string, Follower>();
 let loaded: { readonly hash: string; readonly details: FleetDetails | undefined } | undefined;
@@ -41,8 +43,17 @@ async function answerTo(question: ThreadQuestion): Promise<ThreadAnswer> {
     if (typeof session === "string") return { id, kind: "stale", reason: session };
     if (isFedOnly && kind !== "snapshot") return { id, kind: "fed" };
     // On a snapshot even where nobody waits for it: the first decision opens the indexes.
-    const plan = session.decide(nowMs, await portsFor(session.ledger));
-    return isFedOnly ? { id, kind: "fed" } : { id, kind: "plan", ...named(plan) };
+    const { ledger } = session;
+    const priced = new Set<string>();
+    const ports = await portsFor(ledger, {
+      kept: knownSteps.get(fleetOf(question) ?? "") ?? [],
+      onAsked: () => {
+        for (const cluster of ledger.shape.clusters) priced.add(cluster.id);
+      },
+    });
+    const plan = session.decide(nowMs, ports);
+    if (isFedOnly) return { id, kind: "fed" };
+    return { id, kind: "plan", ...named(plan), ...(priced.size > 0 && { priced: [...priced] }) };
   } catch (error) {
     if (question.kind === "feed") followers.delete(question.feed.fleet);
     if (question.kind === "snapshot") followers.delete(question.snapshot.fleet);
@@ -50,6 +61,12 @@ async function answerTo(question: ThreadQuestion): Promise<ThreadAnswer> {
     return { id, kind: "error", message };
   }
 }
+
+const fleetOf = (question: ThreadQuestion): string | undefined => {
+  if (question.kind === "once") return undefined;
+  if (question.kind === "kept") return question.fleet;
+  return (question.kind === "snapshot" ? question.snapshot : question.feed).fleet;
+};
 
 function sessionFor(question: ThreadQuestion): Pick<Session, "ledger" | "decide"> | StaleReason {
   if (question.kind === "once") return openSession(unpackLedger(question.ledger), { method });
@@ -94,7 +111,7 @@ function keep(fleet: string, follower: Follower): void {
 const sizeOf = ({ session: { ledger } }: Follower): number =>
   ledger.requests.size + ledger.leases.size + ledger.hosts.size;
 
-async function portsFor(ledger: Ledger): Promise<DecidePorts> {
+async function portsFor(ledger: Ledger, learned: LearnedPrices): Promise<DecidePorts> {
   if (method === "baseline") return {};
   const details = await detailsOf(ledger.detailsHash);
   const tables = new Map(details?.hosts ?? []);
@@ -105,7 +122,7 @@ async function portsFor(ledger: Ledger): Promise<DecidePorts> {
   return {
     bandwidthOf,
     ...(predictorOf !== undefined && { predictorOf }),
-    pricesOf: planPrices(ledger.shape),
+    pricesOf: planPrices(ledger.shape, learned),
   };
 }
 
@@ -116,6 +133,10 @@ async function detailsOf(hash: string | undefined): Promise<FleetDetails | undef
 }
 
 let last = Promise.resolve();
-parentPort?.on("message", (question: ThreadQuestion) => {
+parentPort?.on("message", (question: ThreadQuestion | KnownSteps) => {
+  if (question.kind === "steps") {
+    knownSteps.set(question.fleet, question.steps);
+    return;
+  }
   last = last.then(async () => parentPort?.postMessage(await answerTo(question)));
 });

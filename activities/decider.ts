@@ -9,6 +9,7 @@
 
 import type { Plan } from "../domain/lease/plan.ts";
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
+import type { KeptStep } from "../domain/model/step-record.ts";
 import type { DecideQuestion, Decision } from "../protocol/control-contract.ts";
 import { planOfNone } from "../scheduling/cycle/decide.ts";
 import type { ChainLink } from "../scheduling/ledger/event-chain.ts";
@@ -29,6 +30,10 @@ export interface Decider {
   /** On a ledger that no thread keeps. */
   decide(ledger: PackedLedger, nowMs: number): Promise<Plan>;
   decideNext(question: DecideQuestion): Promise<Decision>;
+  /** The clusters of a fleet in which its last decision priced places; none where it priced nothing. */
+  priced(fleet: string): readonly string[];
+  /** The steps that runs of a fleet measured: its next prices are corrected by them. */
+  know(fleet: string, steps: readonly KeptStep[]): void;
   close(): Promise<void>;
 }
 
@@ -52,6 +57,7 @@ export function createDecider({
     openKeepingThread(threadFile, { storeDir, method });
   const [clever, plain] = [open("decide"), open("baseline")];
   const plans = new Map<string, string>();
+  const priced = new Map<string, readonly string[]>();
   return {
     async decide(ledger, nowMs) {
       const once = { kind: "once", ledger, nowMs } as const;
@@ -69,9 +75,19 @@ export function createDecider({
       plain.tell(told);
       const deadlineMs = question.kind === "feed" ? fedMs : wholeMs;
       return decided(nowMs, {
-        ask: () => clever.ask(told, deadlineMs),
+        ask: async () => {
+          const answer = await clever.ask(told, deadlineMs);
+          if (answer.kind === "plan" && answer.priced !== undefined)
+            priced.set(fleet, answer.priced);
+          else priced.delete(fleet);
+          return answer;
+        },
         askBaseline: () => plain.ask({ kind: "kept", fleet, hash, nowMs }, wholeMs),
       });
+    },
+    priced: (fleet) => priced.get(fleet) ?? [],
+    know(fleet, steps) {
+      clever.know({ kind: "steps", fleet, steps });
     },
     async close() {
       await Promise.all([clever.close(), plain.close()]);

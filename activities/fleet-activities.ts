@@ -35,6 +35,7 @@ import type {
 } from "../protocol/control-contract.ts";
 import type { Decider } from "./decider.ts";
 import { tellLobby, type LobbyPorts } from "./lobby-post.ts";
+import { stepsLearner, stepsOver } from "./learned-steps.ts";
 import { signedFleets } from "./signed-fleets.ts";
 import { estimateFleetStarts } from "./start-estimator.ts";
 
@@ -52,9 +53,14 @@ export function createFleetActivities({
   tickets,
 }: FleetPorts): FleetActivities {
   const askedBy = signedFleets(client);
+  const learn = stepsLearner({ stepsOf: stepsOver(client), decider, nowMs: Date.now });
   return {
     decide: (ledger, nowMs) => decider.decide(ledger, nowMs),
-    decideNext: (question) => decider.decideNext(question),
+    async decideNext(question) {
+      const decision = await decider.decideNext(question);
+      learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);
+      return decision;
+    },
     async deliver({ grants, pending, losses = [], sweeps = [], evictions, lobbies, outside = [] }) {
       const accepted: LeaseId[] = [];
       const gone: LeaseId[] = [];

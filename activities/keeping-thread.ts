@@ -8,6 +8,7 @@
 import { Worker } from "node:worker_threads";
 import type {
   AskedQuestion,
+  KnownSteps,
   ThreadAnswer,
   ThreadData,
   ThreadQuestion,
@@ -30,6 +31,8 @@ export interface KeepingThread {
   readonly ask: (question: AskedQuestion, deadlineMs: number) => Promise<Told>;
   /** What the thread is to follow; nobody waits for a plan. */
   readonly tell: (question: AskedQuestion) => void;
+  /** Forgotten by a thread that dies, until it is told again. */
+  readonly know: (steps: KnownSteps) => void;
   /** Whether the thread was given a ledger of the fleet; it may have dropped it since. */
   readonly keeps: (fleet: string) => boolean;
   readonly close: () => Promise<void>;
@@ -61,6 +64,7 @@ export function openKeepingThread(threadFile: string, workerData: ThreadData): K
       throw new Error(answer.kind === "error" ? answer.message : "the thread was only fed");
     },
     tell,
+    know: (steps) => thread?.postMessage(steps),
     keeps: (fleet) => kept.has(fleet),
     close: async () => {
       await thread?.terminate();

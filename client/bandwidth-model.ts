@@ -12,6 +12,7 @@ import {
   bandwidthModelWorkflowId,
   JOB_TASK_QUEUE,
   keptSamplesQuery,
+  keptStepsQuery,
   rollbackModelUpdate,
   trainModelUpdate,
   type BandwidthModelInput,
@@ -21,16 +22,22 @@ import {
   type ServingVersion,
   type TrainingNote,
 } from "../protocol/messages.ts";
+import type { KeptStep } from "../domain/model/step-record.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { userProof } from "./orders.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
+
+/** Whoever plans goes on without them. */
+const STEPS_WITHIN_MS = 3_000;
 
 export interface BandwidthModelHandle {
   /** Undefined when nothing was ever measured in the cluster. */
   readonly view: () => Promise<BandwidthModelView | undefined>;
   /** The measurements that it keeps for training. */
   readonly samples: () => Promise<readonly KeptSample[]>;
+  /** The steps that runs measured, as far as its worker answers at once. */
+  readonly steps: () => Promise<readonly KeptStep[]>;
   /** Returns when the training has ended, with any result. */
   readonly train: (settings: { readonly isFromNothing: boolean }) => Promise<TrainingNote>;
   readonly rollback: (version: string | undefined) => Promise<ServingVersion>;
@@ -81,6 +88,10 @@ export function openBandwidthModel(
         taskQueue: JOB_TASK_QUEUE,
         query: () => workflow.query(keptSamplesQuery),
       }).catch(none)) ?? [],
+    steps: async () =>
+      (await client
+        .withDeadline(Date.now() + STEPS_WITHIN_MS, () => workflow.query(keptStepsQuery))
+        .catch(none)) ?? [],
     train: async (settings) =>
       await outcome(
         await asked(client, subject, () =>

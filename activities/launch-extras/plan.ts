@@ -16,8 +16,8 @@ import {
   PLANNED_STEP_FILE,
   type PlannedDegrees,
 } from "../../domain/lease/launch-extras.ts";
-import type { KeptStep, PlannedStep } from "../../domain/model/step-record.ts";
-import { clusterOf, type ClusterId } from "../../domain/values/ids.ts";
+import type { PlannedStep } from "../../domain/model/step-record.ts";
+import { clusterOf } from "../../domain/values/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { fleetSite } from "../../planning/parallelism/fleet-site.ts";
 import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
@@ -26,17 +26,16 @@ import type { PlanModel } from "../../planning/parallelism/models.ts";
 import { operatorAssignment } from "../../planning/parallelism/operator-assignment.ts";
 import { replan } from "../../planning/parallelism/replan.ts";
 import {
-  correctedSite,
-  isSameSubject,
-  stepCorrections,
+  correctedText,
+  learnedSite,
   stepSubject,
   stepTerms,
-  type StepCorrections,
 } from "../../planning/parallelism/step-corrections.ts";
 import { problemText } from "../../domain/values/problem.ts";
 import { solverFor } from "../../solvers/index.ts";
 import { readPackedProfile } from "./packed-profile.ts";
-import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
+import { fleetOfWorkflow } from "../../protocol/names.ts";
+import type { StepsOf } from "../learned-steps.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 export const PLAN_FILE = "plan.json";
@@ -50,13 +49,6 @@ const STEPS_MS = 3_000;
 const assumedText = (assumed: readonly string[]): string =>
   assumed.length === 0 ? "" : `; assumed, since the fleet file does not say: ${assumed.join("; ")}`;
 
-/** The steps that runs measured in a cluster; rejects, or takes its time, where nobody keeps them. */
-export type StepsOf = (
-  order: Pick<LaunchExtrasOrder, "fleetWorkflowId">,
-  cluster: ClusterId,
-  signal: AbortSignal,
-) => Promise<readonly KeptStep[]>;
-
 export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
   part: "plan",
   deadlineMs: DEADLINE_MS,
@@ -69,18 +61,19 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
     const site = fleetSite(gpus, shape);
     if (site.hosts.length < gpus.length)
       throw new Error("the fleet no longer describes all hosts of the lease");
+    const fleet = fleetOfWorkflow(order.fleetWorkflowId);
     const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
     const late = AbortSignal.timeout(STEPS_MS);
     const kept = await Promise.all(
-      clusters.map((cluster) => stepsOf(order, cluster, late).catch(() => [])),
+      clusters.map((cluster) => stepsOf({ fleet, cluster }, late).catch(() => [])),
     );
-    const subject = stepSubject(said, site);
-    const corrections = stepCorrections(kept.flat().filter(isSameSubject(subject)), spec.tenant);
+    const { tenant } = spec;
+    const { site: learned, corrections } = learnedSite(said, site, { kept: kept.flat(), tenant });
     const startedMs = performance.now();
     const { answer, model, isKept, saving } = await replan(
       {
         model: said,
-        site: correctedSite(site, corrections),
+        site: learned,
         batch,
         ...(spec.framework !== undefined && { framework: spec.framework }),
         random: randomFrom(1, "plan"),
@@ -99,16 +92,18 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
     const { split, parts } = answer.plan;
     const { stepMs } = document.predicted;
     const planned: PlannedStep = {
-      ...subject,
+      ...stepSubject(said, site),
       plan: `${degreesText(split)}, micro-batch ${String(split.microBatch)}`,
       ...stepTerms(parts, corrections),
       predictedMs: stepMs,
     };
     const message = [
       `plan of ${model.name}: ${planLine(answer.plan)}`,
-      ...correctedText(corrections),
+      correctedText(corrections),
       ...formerText(former, saving, isKept),
-    ].join("; ");
+    ]
+      .filter((words) => words !== "")
+      .join("; ");
     return {
       env: { [PLAN_VARIABLE]: `{files}/${PLAN_FILE}` },
       files: [
@@ -120,14 +115,6 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
     };
   },
 });
-
-function correctedText({ compute, communication, runs }: StepCorrections): readonly string[] {
-  if (runs === 0) return [];
-  const measured = `${String(runs)} measured ${runs === 1 ? "run" : "runs"}`;
-  return [
-    `corrected by ${measured}: compute × ${compute.toFixed(2)}, communication × ${communication.toFixed(2)}`,
-  ];
-}
 
 function formerText(
   former: PlannedDegrees | undefined,

@@ -3,15 +3,10 @@
 import type { Client } from "@temporalio/client";
 import { clusterOf } from "../../domain/values/ids.ts";
 import type { LaunchExtra } from "../../domain/lease/launch-extras.ts";
-import {
-  bandwidthModelWorkflowId,
-  clusterQuery,
-  fleetOfWorkflow,
-  keptStepsQuery,
-} from "../../protocol/messages.ts";
+import { clusterQuery } from "../../protocol/messages.ts";
+import { stepsOver } from "../learned-steps.ts";
 import { directoryStore, type FleetDetails } from "../store.ts";
 import type { InferencePorts } from "./inference.ts";
-import type { StepsOf } from "./plan.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 /** `storeDir`: the folder of the fleet's store. */
@@ -45,15 +40,6 @@ export const providersOver =
         return engineProvider;
       }
     }
-  };
-
-/** From the clusters' bandwidth models. */
-export const stepsOver =
-  (client: Client): StepsOf =>
-  ({ fleetWorkflowId: fleetId }, cluster, signal) => {
-    const fleet = fleetOfWorkflow(fleetId);
-    const model = client.workflow.getHandle(bandwidthModelWorkflowId(fleet, cluster));
-    return client.withAbortSignal(signal, () => model.query(keptStepsQuery));
   };
 
 /** From the fleet's measured tables. A store without them, or a damaged one, has no matrices. */

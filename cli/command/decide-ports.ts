@@ -5,6 +5,7 @@
  */
 
 import type { DecidePorts } from "../../scheduling/cycle/cycle.ts";
+import type { KeptStep } from "../../domain/model/step-record.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createModelCache } from "../../activities/model-cache.ts";
 import { planPrices } from "../../activities/plan-prices.ts";
@@ -12,10 +13,10 @@ import { directoryStore, type FleetDetails } from "../../activities/store.ts";
 
 export async function decidePortsHere(
   ledger: Pick<Ledger, "shape" | "detailsHash" | "models">,
-  storeDir: string,
+  { storeDir, kept }: { readonly storeDir: string; readonly kept: readonly KeptStep[] },
 ): Promise<DecidePorts> {
   const { detailsHash, models } = ledger;
-  const pricesOf = planPrices(ledger.shape);
+  const pricesOf = planPrices(ledger.shape, { kept });
   if (models === undefined || models.size === 0) return { pricesOf };
   const details =
     detailsHash === undefined

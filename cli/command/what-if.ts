@@ -20,6 +20,7 @@ import {
   neverFacts,
 } from "../text/start-outlook.ts";
 import { EXIT } from "../terminal/exit-code.ts";
+import { measuredSteps } from "../planning/measured-steps.ts";
 import type { Session } from "./session.ts";
 import { factsText } from "../terminal/table.ts";
 import { storeDirOf } from "../up/places.ts";
@@ -32,16 +33,25 @@ export interface Asked {
 
 export async function tellWhatIf(
   context: CommandContext,
-  { client, fleet }: Pick<Session, "client" | "fleet">,
+  session: Pick<Session, "client" | "fleet" | "temporal">,
   { asked, isJson }: { readonly asked: readonly Asked[]; readonly isJson: boolean },
 ): Promise<void> {
+  const { client, fleet } = session;
   const ledger = await client.fleet();
   const nowMs = context.io.nowMs();
   // Loads models, with their native runtime.
   const { decidePortsHere } = await import("./decide-ports.ts");
-  const ports = await decidePortsHere(ledger, storeDirOf(fleetStateDir(context.io.env, fleet)));
-  const found = asked.map(({ job, file }) => {
-    const { spec } = readJob(job, file);
+  const storeDir = storeDirOf(fleetStateDir(context.io.env, fleet));
+  const specs = asked.map(({ job, file }) => readJob(job, file).spec);
+  // Only what is trained is asked for the price of a place.
+  const clusters = specs.some(({ batch }) => batch !== undefined) ? ledger.shape.clusters : [];
+  const measured = await measuredSteps(
+    session,
+    clusters.map(({ id }) => id),
+  );
+  const kept = [...measured.values()].flat();
+  const ports = await decidePortsHere(ledger, { storeDir, kept });
+  const found = specs.map((spec) => {
     return {
       name: spec.name,
       isHeld: spec.isHeld,

@@ -3,6 +3,10 @@
 import { degreesText, planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
 import { parameterCount, type PlanModel } from "../../planning/parallelism/models.ts";
 import type { TrainingPlan } from "../../planning/parallelism/plan.ts";
+import {
+  correctedText,
+  type StepCorrections,
+} from "../../planning/parallelism/step-corrections.ts";
 import type { PlanSite } from "../../planning/parallelism/site.ts";
 import type { MemoryParts } from "../../planning/parallelism/memory-parts.ts";
 import type { StepParts } from "../../planning/parallelism/step-time.ts";
@@ -13,11 +17,13 @@ export interface Planned {
   readonly model: PlanModel;
   readonly site: PlanSite;
   readonly plan: TrainingPlan;
+  readonly corrections: StepCorrections;
 }
 
 const OTHERS = 5;
 
-export function planText({ model, site, plan }: Planned, width: number): string {
+export function planText(planned: Planned, width: number): string {
+  const { model, site, plan, corrections } = planned;
   const clusters = new Set(site.hosts.map(({ cluster }) => cluster)).size;
   const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
   const {
@@ -35,6 +41,7 @@ export function planText({ model, site, plan }: Planned, width: number): string 
     `${plan.model}: ${billions(parameterCount(model))} parameters, batch ${plan.batch} (a sample is a ${model.sample})`,
     `${counted(gpus, "GPU")} on ${counted(site.hosts.length, "host")} in ${counted(clusters, "cluster")}`,
     planLine(plan),
+    ...(corrections.runs === 0 ? [] : [`The prediction is ${correctedText(corrections)}.`]),
     ...(idle === 0
       ? []
       : [`${counted(idle, "GPU")} of these would make the step longer: ask for ${gpus - idle}.`]),
@@ -42,10 +49,10 @@ export function planText({ model, site, plan }: Planned, width: number): string 
   return [
     head.join("\n"),
     layersText(model, width),
-    stagesTable({ model, site, plan }, width),
+    stagesTable(planned, width),
     memoryTable(plan, width),
     timeTable(plan, width),
-    ["Why", ...reasons({ model, site, plan }).map((line) => `  ${line}`)].join("\n"),
+    ["Why", ...reasons(planned).map((line) => `  ${line}`)].join("\n"),
     ...(plan.others.length > 0 ? [othersTable(plan, width)] : []),
     ...(launch.megatron.length > 0
       ? [["Megatron-LM", ...launch.megatron.map((line) => `  ${shellText(line)}`)].join("\n")]

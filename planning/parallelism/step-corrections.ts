@@ -97,18 +97,73 @@ const clamped = (value: number, most: number): number => Math.max(-most, Math.mi
 /** Whose steps are compared: a model's on GPUs of these types. */
 export type StepSubject = Pick<KeptStep, "model" | "gpuType">;
 
-export function stepSubject({ name, layers }: PlanModel, { hosts }: PlanSite): StepSubject {
-  const types = [...new Set(hosts.map(({ gpuType }) => gpuType))].sort();
+export const stepSubject = (model: PlanModel, site: PlanSite): StepSubject => ({
+  model: modelKey(model),
+  gpuType: typesOf(site),
+});
+
+const modelKey = ({ name, layers }: PlanModel): string =>
+  `${name.slice(0, NAME_CHARS)} ${textHash(JSON.stringify(layers)).slice(0, HASH_DIGITS)}`;
+
+const typesOf = ({ hosts }: PlanSite): string =>
+  [...new Set(hosts.map(({ gpuType }) => gpuType))].sort().join("+");
+
+export interface LearnedSite {
+  readonly site: PlanSite;
+  readonly corrections: StepCorrections;
+}
+
+/** What runs of one model measured, for a tenant. */
+export interface Learned {
+  readonly kept: readonly KeptStep[];
+  readonly tenant: string;
+}
+
+/** The site as runs of the model on the same GPU types have measured it; itself where none has. */
+export function learnedSite(
+  model: PlanModel,
+  site: PlanSite,
+  { kept, tenant }: Learned,
+): LearnedSite {
+  const { model: key, gpuType } = stepSubject(model, site);
+  const own = kept.filter((step) => step.model === key && step.gpuType === gpuType);
+  const corrections = stepCorrections(own, tenant);
   return {
-    model: `${name.slice(0, NAME_CHARS)} ${textHash(JSON.stringify(layers)).slice(0, HASH_DIGITS)}`,
-    gpuType: types.join("+"),
+    site: corrections.runs === 0 ? site : correctedSite(site, corrections),
+    corrections,
   };
 }
 
-export const isSameSubject =
-  ({ model, gpuType }: StepSubject) =>
-  (kept: StepSubject): boolean =>
-    kept.model === model && kept.gpuType === gpuType;
+/**
+ * The same for sites that are compared. GPU types on which nobody has measured the model are corrected by its runs on the others: what is off is
+ * mostly the model's share of the peak, and a type without records would look faster than those with some.
+ */
+export function learnedSites(
+  model: PlanModel,
+  sites: readonly PlanSite[],
+  { kept, tenant }: Learned,
+): readonly PlanSite[] {
+  if (kept.length === 0) return sites;
+  const key = modelKey(model);
+  const ofModel = kept.filter((step) => step.model === key);
+  if (ofModel.length === 0) return sites;
+  const known = new Map<string, StepCorrections>();
+  return sites.map((site) => {
+    const gpuType = typesOf(site);
+    const own = ofModel.filter((step) => step.gpuType === gpuType);
+    const corrections =
+      known.get(gpuType) ?? stepCorrections(own.length > 0 ? own : ofModel, tenant);
+    known.set(gpuType, corrections);
+    return correctedSite(site, corrections);
+  });
+}
+
+/** In words; none where nothing was measured. */
+export function correctedText({ compute, communication, runs }: StepCorrections): string {
+  if (runs === 0) return "";
+  const measured = `${String(runs)} measured ${runs === 1 ? "run" : "runs"}`;
+  return `corrected by ${measured}: compute × ${compute.toFixed(2)}, communication × ${communication.toFixed(2)}`;
+}
 
 /** The site on which the same predictions are the corrected ones. */
 export function correctedSite(

@@ -33,6 +33,7 @@ import type { PickPorts } from "../pick/pick-policy.ts";
 import { linkGbsOf } from "../placement/linked-set.ts";
 import type {
   BandwidthPorts,
+  GangTraining,
   LinkPorts,
   PlaceDemand,
   PlaceHost,
@@ -49,7 +50,7 @@ export interface DecidePorts extends PickPorts {
   readonly predictorOf?: (cluster: ClusterId) => BandwidthPredictor | undefined;
   /** The step of what a request trains on each of some places; `work` bounds the search for plans, in its own unit. It never throws. */
   readonly pricesOf?: (
-    training: string,
+    training: GangTraining,
     places: readonly (readonly HostGpus[])[],
     work: number,
   ) => { readonly stepMs: readonly (number | undefined)[]; readonly work: number };
@@ -147,7 +148,9 @@ export function demandOf(
     ...(leastThroughput !== undefined && { leastThroughput }),
     ...(constraints.prefer !== undefined && { prefer: constraints.prefer }),
     ...(constraints.messages !== undefined && { messages: constraints.messages }),
-    ...(constraints.training !== undefined && { training: constraints.training }),
+    ...(constraints.training !== undefined && {
+      training: { text: constraints.training, tenant: request.tenant },
+    }),
     wattsLeft: {
       cluster: ({ cluster }) => {
         const shape = clusters[cluster];

@@ -9,7 +9,7 @@
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
-import type { ClusterId } from "../../domain/values/ids.ts";
+import type { ClusterId, TenantId } from "../../domain/values/ids.ts";
 import type { LinkPreference } from "../../domain/job/job.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { HostLayout } from "./layout.ts";
@@ -30,8 +30,15 @@ export interface PlaceDemand {
   readonly prefer?: LinkPreference;
   /** What the gang sends, for which bandwidths are compared; the models' own when absent. */
   readonly messages?: MessageProfile;
-  /** What the gang trains (domain/job/training-text.ts), for which places have prices; absent: nothing is known of it. */
-  readonly training?: string;
+  /** What the gang trains, for which places have prices; absent: nothing is known of it. */
+  readonly training?: GangTraining;
+}
+
+export interface GangTraining {
+  /** As domain/job/training-text.ts writes it. */
+  readonly text: string;
+  /** Whose runs have measured most of what is known of its steps. */
+  readonly tenant: TenantId;
 }
 
 /**
@@ -71,7 +78,7 @@ export interface PricePorts {
    * call are comparable, those of two are not.
    */
   readonly of: (
-    training: string,
+    training: GangTraining,
     places: readonly (readonly HostGpus[])[],
   ) => readonly (number | undefined)[];
 }

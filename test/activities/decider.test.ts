@@ -19,6 +19,9 @@ import {
   type EventChain,
 } from "../../scheduling/ledger/event-chain.ts";
 import { NEWEST_RULES, type Ledger, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import { gbps } from "../../domain/values/units.ts";
+import { stepSubject } from "../../planning/parallelism/step-corrections.ts";
+import { host, preset, siteOf } from "../planning/parallelism/sites.ts";
 import { ask, fleetShape, readyLedger } from "../scheduling/builders.ts";
 
 /** The machine may be busy; what the threads answer is the question here. */
@@ -202,6 +205,45 @@ describe("with its own threads", () => {
     expect(await fleet.feed()).toEqual({ kind: "stale", reason: "other" });
     const want = fleet.want();
     expect(await fleet.give()).toMatchObject({ plan: want });
+  });
+
+  test("it says where it priced places, and prices them by the steps that it is told of", async () => {
+    const shape = fleetShape([{ hosts: [{}, {}] }, { hosts: [{}, {}] }]);
+    const [slow, fast] = shape.clusters;
+    if (slow === undefined || fast === undefined) throw new Error("no fleet");
+    const clusters = [
+      { ...slow, fabricGbps: gbps(10) },
+      { ...fast, fabricGbps: gbps(400) },
+    ];
+    const training = JSON.stringify({ model: "gpt2-1.3b", batch: 64 });
+    const decided = async (constraints: object): Promise<string> => {
+      const { ledger } = apply(readyLedger({ ...shape, clusters }), {
+        ...{ kind: "inbox", nowMs: 0 },
+        entries: [ask({ gpus: 16, constraints })],
+      });
+      const snapshot = { fleet: "priced", hash: "h", ledger: packLedger(ledger) };
+      const decision = await decider.decideNext({ kind: "snapshot", snapshot, nowMs: 1_000 });
+      return decision.kind === "plan" ? (decision.plan.items[0]?.reason ?? "") : decision.kind;
+    };
+    const stepMs = (reason: string): number =>
+      Number(/its step takes (\d+) ms there/.exec(reason)?.[1]);
+    const plain = stepMs(await decided({ training }));
+    expect(decider.priced("priced")).toEqual(clusters.map(({ id }) => id));
+    const { model, gpuType } = stepSubject(
+      preset("gpt2-1.3b"),
+      siteOf(host("h", 8, { gpuType: slow.hosts[0]?.gpuType ?? "" })),
+    );
+    const step = {
+      ...{ model, gpuType, plan: "DP 16", run: "r", tenant: "default", atMs: 0 },
+      ...{ computeMs: 500, communicationMs: 500, otherMs: 0, predictedMs: 1_000 },
+      measuredMs: 2_000,
+    };
+    decider.know("priced", [step, step, step, step]);
+    const ratio = stepMs(await decided({ training })) / plain;
+    expect(ratio).toBeGreaterThan(1.3);
+    expect(ratio).toBeLessThan(2.05);
+    await decided({});
+    expect(decider.priced("priced")).toEqual([]);
   });
 
   test("another worker's decider has no ledger", async () => {

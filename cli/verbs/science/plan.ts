@@ -29,6 +29,8 @@ import {
   withServingOptions,
   type ServingValues,
 } from "../../planning/serving.ts";
+import { learnedHere, measuredIn } from "../../planning/learned-plan.ts";
+import type { MeasuredSteps } from "../../planning/measured-steps.ts";
 import { planText, reasons, type Planned } from "../../planning/plan-text.ts";
 import { fewestOf, fleetFileSite, writtenSite } from "../../planning/site-source.ts";
 
@@ -78,7 +80,10 @@ export function planVerb(context: CommandContext): Command {
       ).choices(FRAMEWORKS),
     )
     .option("--gpus <host:count,…>", "GPUs to plan for: [cluster/]host:count[:type]")
-    .option("--fleet <fleet.yaml>", "fleet file to plan for; all its GPUs count as free")
+    .option(
+      "--fleet <fleet.yaml>",
+      "fleet file to plan for; all its GPUs count as free, and where the fleet runs, its measured steps correct the prediction",
+    )
     .option("--dp <n>", "data parallel degree", wholeNumber("--dp", 1))
     .option("--pp <n>", "pipeline parallel degree", wholeNumber("--pp", 1))
     .option("--tp <n>", "tensor parallel degree", wholeNumber("--tp", 1))
@@ -110,50 +115,46 @@ export function planVerb(context: CommandContext): Command {
     .option("--trace <file.json>", "write a Chrome trace of the run (with --host)")
     .option("--json", "answer with one JSON document");
   return withServingOptions(withGraphOptions(verb))
-    .addHelpText(
-      "after",
-      helpEnd([
-        ["orbweaver plan --model gpt2-1.3b --batch 64 --gpus a:8", "eight A100 GPUs of one host"],
-        ["orbweaver plan job.yaml --fleet fleet.yaml", "a job on an empty fleet"],
-        [
-          "orbweaver plan --model gpt2-1.3b --batch 64 --gpus a:31 --least 16",
-          "31 GPUs, of which some may stay idle",
-        ],
-        [
-          "orbweaver plan --model llama-70b --batch 256 --gpus eu/h1:8:H100,us/h1:8:H100",
-          "two clusters",
-        ],
-        [
-          "orbweaver plan --model Qwen2.5-7B/config.json --sequence 8192 --batch 64 --gpus a:8:H100",
-          "a model of Hugging Face",
-        ],
-        [
-          "orbweaver plan --model llama-3-8b --batch 64 --framework fsdp2 --gpus a:8:H100",
-          "sharded by PyTorch's FSDP2",
-        ],
-        [
-          "orbweaver plan --graph graph.txt --batch 32 --gpus a:4:V100 --assignment stages.json",
-          "a PipeDream profile; the stage and GPU of each operator in a file",
-        ],
-        ["orbweaver plan --model model.onnx --host host.yaml", "inference over one host's GPUs"],
-        [
-          "orbweaver plan --model llama-3.1-8b@1x512 --host topo.txt --profiled-on A6000",
-          "on a server of A6000 whose nvidia-smi topo -m is in topo.txt",
-        ],
-        [
-          "orbweaver plan --serve vllm --model llama-3-8b --ttft 500ms --tpot 40ms --gpus a:8:H100",
-          "as many requests a second as eight GPUs keep",
-        ],
-        [
-          "orbweaver plan --serve sglang --model llama-3-70b --ttft 1s --tpot 50ms --rate 2 --gpus a:8:H100",
-          "the fewest GPUs for two requests a second",
-        ],
-      ]),
-    )
+    .addHelpText("after", helpEnd(EXAMPLES))
     .action(async (file: string | undefined, values: Values) => {
       await answer(context, file === undefined ? undefined : readJob(file, context.io.cwd), values);
     });
 }
+
+const EXAMPLES: readonly (readonly [commandLine: string, what: string])[] = [
+  ["orbweaver plan --model gpt2-1.3b --batch 64 --gpus a:8", "eight A100 GPUs of one host"],
+  ["orbweaver plan job.yaml --fleet fleet.yaml", "a job on an empty fleet"],
+  [
+    "orbweaver plan --model gpt2-1.3b --batch 64 --gpus a:31 --least 16",
+    "31 GPUs, of which some may stay idle",
+  ],
+  ["orbweaver plan --model llama-70b --batch 256 --gpus eu/h1:8:H100,us/h1:8:H100", "two clusters"],
+  [
+    "orbweaver plan --model Qwen2.5-7B/config.json --sequence 8192 --batch 64 --gpus a:8:H100",
+    "a model of Hugging Face",
+  ],
+  [
+    "orbweaver plan --model llama-3-8b --batch 64 --framework fsdp2 --gpus a:8:H100",
+    "sharded by PyTorch's FSDP2",
+  ],
+  [
+    "orbweaver plan --graph graph.txt --batch 32 --gpus a:4:V100 --assignment stages.json",
+    "a PipeDream profile; the stage and GPU of each operator in a file",
+  ],
+  ["orbweaver plan --model model.onnx --host host.yaml", "inference over one host's GPUs"],
+  [
+    "orbweaver plan --model llama-3.1-8b@1x512 --host topo.txt --profiled-on A6000",
+    "on a server of A6000 whose nvidia-smi topo -m is in topo.txt",
+  ],
+  [
+    "orbweaver plan --serve vllm --model llama-3-8b --ttft 500ms --tpot 40ms --gpus a:8:H100",
+    "as many requests a second as eight GPUs keep",
+  ],
+  [
+    "orbweaver plan --serve sglang --model llama-3-70b --ttft 1s --tpot 50ms --rate 2 --gpus a:8:H100",
+    "the fewest GPUs for two requests a second",
+  ],
+];
 
 const withGraphOptions = (verb: Command): Command =>
   verb
@@ -210,7 +211,12 @@ async function answer(
         "BAD_INPUT",
         `${flag ?? ""}: ${name} is no graph of profiled operators. Name a PipeDream profile or an MSR graph by --graph.`,
       );
-  const site = await siteOf(context, spec, values);
+  const measured = await measuredIn(context, values.fleet);
+  const { site, corrections } = learnedHere(
+    read,
+    await siteOf(context, spec, { ...values, ...(measured !== undefined && { measured }) }),
+    { measured, ...(spec !== undefined && { spec }) },
+  );
   // Loaded on use, because solvers are large.
   const { solverFor } = await import("../../../solvers/index.ts");
   const { answer: found, model } = await planModel({
@@ -228,7 +234,7 @@ async function answer(
     },
   });
   if (found.kind === "blocked") throw new OrbweaverError("BAD_INPUT", found.message);
-  const planned = { model, site, plan: found.plan };
+  const planned = { model, site, plan: found.plan, corrections };
   if (values.assignment !== undefined) writeAssignment(context, planned, values.assignment);
   if (values.json === true) {
     context.printJson({
@@ -241,6 +247,7 @@ async function answer(
         cardGiB,
       })),
       layers: model.layers,
+      ...(corrections.runs > 0 && { corrections }),
       why: reasons(planned),
       others: found.plan.others.map(({ split: { cells: _, ...split }, ...other }) => ({
         ...split,
@@ -323,7 +330,7 @@ async function answerForHost(
 async function siteOf(
   context: CommandContext,
   spec: JobSpec | undefined,
-  values: Values,
+  { measured, ...values }: Values & { readonly measured?: MeasuredSteps },
 ): Promise<PlanSite> {
   if (values.fleet !== undefined) {
     if (values.gpus === undefined && spec === undefined)
@@ -334,7 +341,11 @@ async function siteOf(
     const fleet = readFleet(values.fleet, context.io.cwd);
     const granted =
       values.gpus === undefined && spec !== undefined && spec.array === undefined
-        ? (await import("../../planning/job-site.ts")).jobSite(fleet, spec)
+        ? (await import("../../planning/job-site.ts")).jobSite(
+            fleet,
+            spec,
+            [...(measured?.values() ?? [])].flat(),
+          )
         : undefined;
     return granted ?? fleetFileSite(fleet, values.gpus, spec?.gang.gpus ?? 0);
   }

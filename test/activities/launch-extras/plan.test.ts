@@ -86,7 +86,7 @@ it("is corrected by steps that runs of the model measured in the clusters of the
   const spec = specOf("model: gpt2-1.3b\nbatch: 32");
   const provided = async (kept: readonly KeptStep[], former?: object) => {
     const asked: string[] = [];
-    const made = await planProviderOver((_order, cluster) => {
+    const made = await planProviderOver(({ cluster }) => {
       asked.push(cluster);
       return Promise.resolve(kept);
     }).provide(

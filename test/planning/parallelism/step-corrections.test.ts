@@ -8,6 +8,8 @@ import { planTraining } from "../../../planning/parallelism/plan.ts";
 import { layerSums } from "../../../planning/parallelism/split.ts";
 import {
   correctedSite,
+  learnedSite,
+  learnedSites,
   NO_CORRECTIONS,
   stepCorrections,
   stepSubject,
@@ -137,5 +139,48 @@ describe("a corrected site", () => {
     expect(stepSubject(longer, site).model).not.toBe(own.model);
     const mixed = siteOf(host("a", 4), host("h", 4, { gpuType: "H100" }));
     expect(stepSubject(model, mixed).gpuType).toBe("A100+H100");
+  });
+});
+
+describe("a site as runs have measured it", () => {
+  const model = preset("gpt2-1.3b");
+  const site = siteOf(host("c", 2));
+  const ran = (gpuType: string, model: string): KeptStep => ({
+    ...kept(1_000, 100, 2_200),
+    model,
+    gpuType,
+  });
+  const { model: key, gpuType } = stepSubject(model, site);
+  const runs = (type: string, of = key) => Array.from({ length: 5 }, () => ran(type, of));
+
+  it("is itself without records of the model on its GPU types", () => {
+    for (const records of [[], runs(gpuType, "other"), runs("T4")])
+      expect(learnedSite(model, site, { kept: records, tenant: OWN })).toEqual({
+        site,
+        corrections: NO_CORRECTIONS,
+      });
+  });
+
+  it("has GPUs as slow as the runs say", () => {
+    const { site: learned, corrections } = learnedSite(model, site, {
+      kept: [...runs(gpuType), ...runs("T4")],
+      tenant: OWN,
+    });
+    expect(corrections.runs).toBe(5);
+    const [before = 0, after = 0] = [site, learned].map(({ hosts }) => hosts[0]?.teraflops);
+    expect(before / after).toBeCloseTo(corrections.compute, 9);
+    expect(corrections.compute).toBeGreaterThan(1.5);
+  });
+
+  it("is compared with others by what is known of the model anywhere", () => {
+    const other = siteOf({ ...host("d", 2), gpuType: "T4" });
+    const [a, b] = learnedSites(model, [site, other], { kept: runs(gpuType), tenant: OWN });
+    const slower = (before: typeof site, after: typeof site | undefined): number =>
+      (before.hosts[0]?.teraflops ?? NaN) / (after?.hosts[0]?.teraflops ?? NaN);
+    expect(slower(other, b)).toBeCloseTo(slower(site, a), 9);
+    expect(slower(site, a)).toBeGreaterThan(1.5);
+    expect(learnedSites(model, [site], { kept: runs(gpuType, "other"), tenant: OWN })).toEqual([
+      site,
+    ]);
   });
 });

@@ -6,6 +6,11 @@ import { join } from "node:path";
 import { describe, expect, it, test } from "vitest";
 import { transformerSample } from "../../../../models/onnx/onnx-samples.ts";
 import type { PlanDocument } from "../../../../planning/parallelism/plan-document.ts";
+import {
+  stepSubject,
+  type StepCorrections,
+} from "../../../../planning/parallelism/step-corrections.ts";
+import { host, preset, siteOf } from "../../../planning/parallelism/sites.ts";
 import { run } from "../../run.ts";
 
 const PIPEDREAM = new URL("../../../../data/model-graphs/pipedream/vgg16.txt", import.meta.url)
@@ -149,6 +154,41 @@ describe("the document", () => {
     const plan = await plannedFrom(["job.yaml", "--fleet", "fleet.yaml"], folder());
     expect(plan.globalBatch).toBe(32);
     expect([...new Set(plan.ranks.map(({ host }) => host))]).toEqual(["eu-1/h1", "eu-1/h2"]);
+  });
+
+  it("is corrected by what runs of the fleet measured, where it runs, and says by how much", async () => {
+    const cwd = folder();
+    const words = ["plan", "job.yaml", "--fleet", "fleet.yaml"];
+    const step = {
+      ...{ gpuType: "A100", plan: "DP 8", run: "r", tenant: "default", predictedMs: 1_000 },
+      ...{ computeMs: 1_000, communicationMs: 50, otherMs: 5, measuredMs: 2_000, atMs: 1 },
+      model: stepSubject(preset("gpt2-1.3b"), siteOf(host("eu-1", 4))).model,
+    };
+    const asked: string[] = [];
+    const temporal = {
+      withDeadline: (_: unknown, call: () => Promise<unknown>) => call(),
+      workflow: {
+        getHandle: (id: string) => ({
+          query: () => {
+            asked.push(id);
+            return id.endsWith("eu-1")
+              ? Promise.resolve([step, step, step])
+              : Promise.reject(new Error("no such workflow"));
+          },
+        }),
+      },
+    };
+    const plain = await plannedFrom(words.slice(1), cwd);
+    const said = await run([...words, "--json"], { cwd, client: {}, temporal });
+    expect(said.stderr).toBe("");
+    const plan = JSON.parse(said.stdout) as PlanDocument & { corrections: StepCorrections };
+    expect(plan.corrections.runs).toBe(3);
+    expect(plan.corrections.compute).toBeGreaterThan(1.3);
+    expect(plan.predicted.stepMs / plain.predicted.stepMs).toBeGreaterThan(1.3);
+    expect(plain).not.toHaveProperty("corrections");
+    expect(asked).toEqual(["orbweaver-bandwidth-default-eu-1", "orbweaver-bandwidth-default-us-1"]);
+    const { stdout } = await run(words, { cwd, client: {}, temporal });
+    expect(stdout).toMatch(/^The prediction is corrected by 3 measured runs: compute × 1\.\d\d/m);
   });
 
   it("plans an ONNX file with its open dimensions bound", async () => {
