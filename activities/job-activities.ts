@@ -1,6 +1,7 @@
 /** @file Local activities of the jobs' workers: reading job files, and calls to the fleet. */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { ApplicationFailure } from "@temporalio/common";
 import { scheduledPart } from "../domain/lease/gang-request.ts";
 import { formatProblem, parseJobFile } from "../domain/job/job-file.ts";
 import { extrasOf } from "../domain/lease/launch-extras.ts";
@@ -25,7 +26,7 @@ import {
   type JobActivities,
   type JobEntry,
 } from "../protocol/control-contract.ts";
-import { sealProblem, type KeysInUse } from "../protocol/seal.ts";
+import { sealProblem, type CameFlawed, type KeysInUse } from "../protocol/seal.ts";
 import type { FollowActivities } from "../protocol/predecessors.ts";
 import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
@@ -108,7 +109,8 @@ export function createJobActivities(
       return result;
     },
     leaveLobby: (exit) => leaveLobby(client, exit),
-    async findHost(fleetWorkflowId, host) {
+    async findHost(fleetWorkflowId, host, came) {
+      refuseUnsealed(keys, came);
       try {
         return await client.workflow.getHandle(fleetWorkflowId).query(hostQuery, host);
       } catch (error) {
@@ -118,7 +120,8 @@ export function createJobActivities(
     },
     drainHost: (order) => drainHost(client, order),
     // Without a fleet there are no terms yet; the activity asks again until a fleet answers.
-    async silenceTerms(fleetWorkflowId, cluster) {
+    async silenceTerms(fleetWorkflowId, cluster, came) {
+      refuseUnsealed(keys, came);
       const fleet = client.workflow.getHandle(fleetWorkflowId);
       const terms = (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
       return (await askedNow(client, fleetWorkflowId)) === "all"
@@ -126,8 +129,10 @@ export function createJobActivities(
         : terms;
     },
     // Whoever starts a learner names its fleet, which need not be one: then nobody has said that words need no proof.
-    asksForProof: async (fleetWorkflowId) =>
-      (await askedNow(client, fleetWorkflowId, "all")) === "all",
+    async asksForProof(fleetWorkflowId, came) {
+      refuseUnsealed(keys, came);
+      return (await askedNow(client, fleetWorkflowId, "all")) === "all";
+    },
     untilForgotten: (fleetWorkflowId, jobId) => untilForgotten(client, fleetWorkflowId, jobId),
     async othersWait(fleetWorkflowId, jobId) {
       try {
@@ -146,6 +151,13 @@ export function createJobActivities(
       }
     },
   };
+}
+
+/** Throws NOT_ALLOWED. */
+function refuseUnsealed(keys: KeysInUse | undefined, came: CameFlawed | undefined): void {
+  const why = sealProblem(keys, came?.flaw, came);
+  if (why !== undefined)
+    throw ApplicationFailure.nonRetryable(`what it asks is refused: ${why}`, "NOT_ALLOWED");
 }
 
 /** Counts from the submission, as `machines/job/outside.ts` has it. Absent when the job names no other fleet. */

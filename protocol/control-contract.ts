@@ -15,7 +15,7 @@ import type { SilenceTerms, SweepInput } from "./fleet.ts";
 import type { LobbyExit } from "./lobby-contract.ts";
 import type { RepairOrder, RepairReport } from "./repair.ts";
 import type { GrantedAgent, PreemptOrder } from "./job.ts";
-import type { SealFlaw } from "./seal.ts";
+import type { CameFlawed, SealFlaw } from "./seal.ts";
 import type { LobbyNews } from "./lobby.ts";
 import type { TimedDrainInput } from "./timed-drain.ts";
 
@@ -33,17 +33,18 @@ export interface JobActivities {
   tellFleet(fleetWorkflowId: string, entry: InboxEntry, exit?: LobbyExit): Promise<NotifyResult>;
   /** Tells a lobby that a job does not wait there any more. */
   leaveLobby(exit: LobbyExit): Promise<void>;
-  /** Where a host's agent is now; null when none has registered. */
-  findHost(fleetWorkflowId: string, host: HostId): Promise<AgentAddress | null>;
+  /** Where a host's agent is now; null when none has registered. `came`: what the agent is wanted for; fails with NOT_ALLOWED where that is not heard. */
+  findHost(fleetWorkflowId: string, host: HostId, came?: CameFlawed): Promise<AgentAddress | null>;
   /** An operator's drain whose time has come. Fails for good where the fleet has no such host any more. */
   drainHost(order: TimedDrainInput): Promise<void>;
-  /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. */
+  /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. `came`: the input of who asks; fails with NOT_ALLOWED where that is not heard. */
   silenceTerms(
     fleetWorkflowId: string,
     cluster: string,
+    came?: CameFlawed,
   ): Promise<SilenceTerms & { readonly isProofAsked?: boolean }>;
-  /** Whether the fleet's presences, lobbies and learners believe only what is proven; so they do where there is no fleet. */
-  asksForProof(fleetWorkflowId: string): Promise<boolean>;
+  /** Whether the fleet's presences, lobbies and learners believe only what is proven; so they do where there is no fleet. `came`: as of `silenceTerms`. */
+  asksForProof(fleetWorkflowId: string, came?: CameFlawed): Promise<boolean>;
   /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
   hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
   /** Returns when the fleet holds nothing of the job, neither a request nor a lease, be it only a vacating one; at once where there never was such a fleet. */

@@ -52,6 +52,13 @@ export interface SaidBy {
   readonly isSigned?: boolean;
 }
 
+/** How something came that had a flaw, as workflow code hands it to who judges; nothing is handed where it had none, and former releases hand nothing. */
+export interface CameFlawed {
+  readonly flaw: SealFlaw;
+  /** As of `SaidBy`. */
+  readonly atMs?: number;
+}
+
 /** Why it is not heard; undefined where it is. */
 export function sealProblem(
   keys: KeysInUse | undefined,

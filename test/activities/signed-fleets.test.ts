@@ -4,6 +4,7 @@ import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { expect, it } from "vitest";
 import { askedNow } from "../../activities/signed-fleets.ts";
 import { createJobActivities } from "../../activities/job-activities.ts";
+import { hostId } from "../../domain/values/ids.ts";
 import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../../protocol/messages.ts";
 
 /** Of a server that has this one fleet, with this memo; undefined: none. */
@@ -32,4 +33,21 @@ it("who starts a learner of a fleet that never was has it believe nothing withou
   expect(await asked()).toBe(true);
   // A fleet of former rules is there, and its agents sign nothing.
   expect(await asked(WORDS)).toBe(false);
+});
+
+it("with keys nobody who came in the open is answered, but for who came before them", async () => {
+  const keys = { isBinding: () => true, sinceMs: () => 1_000 };
+  const { asksForProof, findHost, silenceTerms } = createJobActivities(serverWith(WORDS), keys);
+  const open = { flaw: "open" } as const;
+  const refused = { type: "NOT_ALLOWED", nonRetryable: true };
+  const fleet = "orbweaver-fleet-f";
+  await expect(asksForProof(fleet, open)).rejects.toMatchObject(refused);
+  await expect(findHost(fleet, hostId("a", "h"), open)).rejects.toMatchObject(refused);
+  await expect(silenceTerms(fleet, "a", open)).rejects.toMatchObject(refused);
+  await expect(asksForProof(fleet, { flaw: "unbound", atMs: 1_001 })).rejects.toMatchObject(
+    refused,
+  );
+  expect(await asksForProof(fleet, { flaw: "open", atMs: 999 })).toBe(false);
+  expect(await asksForProof(fleet)).toBe(false);
+  expect(await createJobActivities(serverWith(WORDS)).asksForProof(fleet, open)).toBe(false);
 });

@@ -19,6 +19,7 @@ import {
   USER,
   WORD_ROLES,
 } from "../../protocol/messages.ts";
+import { LINK_MONITOR_RULES, LINK_MONITOR_WORKFLOW } from "../../protocol/link-messages.ts";
 import { cronScheduleId } from "../../protocol/cron.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
@@ -102,6 +103,27 @@ it("signed words, orders and jobs in the open are refused, counted by sender, an
     expect(stdout).toMatch(/keyless.*it is not encrypted/);
   }
   await world.orbweaver.job(jobId).cancel();
+});
+
+it("what a keyless reader of logs or starter of learners asks is refused, and those with keys are answered", async () => {
+  const keyless = speaker("keyless", inTheOpen);
+  const { jobId } = await world.orbweaver.submit({ ...FILE, run: { command: ["echo", "hello"] } });
+  expect(await world.orbweaver.job(jobId).outcome()).toMatchObject({ kind: "completed" });
+  const read = async (client: OrbweaverClient): Promise<string> => {
+    let text = "";
+    for await (const part of client.job(jobId).logs()) text += part;
+    return text;
+  };
+  const inTheOpenTo = new OrbweaverClient(keyless, { fleet: world.fleet });
+  await expect(read(inTheOpenTo)).rejects.toThrow(/it is not encrypted/);
+  expect(await read(world.orbweaver)).toContain("hello");
+  const learner = keyless.workflow.execute(LINK_MONITOR_WORKFLOW, {
+    ...{ workflowId: `open-learner-${world.fleet}`, taskQueue: JOB_TASK_QUEUE },
+    args: [{ fleet: world.fleet, rules: LINK_MONITOR_RULES }],
+  });
+  await expect(learner).rejects.toMatchObject({
+    cause: { cause: { type: "NOT_ALLOWED", message: expect.stringMatching(/not encrypted/) } },
+  });
 });
 
 it("once keys bind, what was lifted from another workflow starts no job, and histories of both kinds of keys replay", async () => {

@@ -29,7 +29,7 @@ import {
 } from "../../protocol/messages.ts";
 import { drive } from "../runtime/drive.ts";
 import { answerAboutDisbelieved, BY_ACTIVITY } from "../runtime/proven-words.ts";
-import { onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
+import { flawedInput, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 import { keepHeard, settleHeard } from "../runtime/word-gate.ts";
 
 const REPORT_TIMEOUT_MS = 30_000;
@@ -85,10 +85,12 @@ export async function presence(input: PresenceInput): Promise<never> {
         scopes.get(id)?.cancel();
         return undefined;
       case "ask-terms":
-        return silenceTerms(fleetId, input.cluster).then(({ isProofAsked = false, ...terms }) => {
-          settleHeard({ areDoubted: isProofAsked });
-          return { kind: "terms", id, terms, isProofAsked };
-        });
+        return silenceTerms(fleetId, input.cluster, flawedInput()).then(
+          ({ isProofAsked = false, ...terms }) => {
+            settleHeard({ areDoubted: isProofAsked });
+            return { kind: "terms", id, terms, isProofAsked };
+          },
+        );
       case "tell":
         return scoped(id, () => tellFleet(fleetId, command.entry)).then(
           (answer) => answer && { kind: "told", id, isDelivered: answer.kind !== "no-fleet" },

@@ -4,6 +4,7 @@ import { ApplicationFailure, proxyActivities } from "@temporalio/workflow";
 import type { JobActivities } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { SessionActivities, SessionInput } from "../../protocol/session-contract.ts";
+import { flawedInput } from "../runtime/signal-intake.ts";
 
 const { findHost } = proxyActivities<Pick<JobActivities, "findHost">>({
   summary: "the agent of the host",
@@ -12,7 +13,7 @@ const { findHost } = proxyActivities<Pick<JobActivities, "findHost">>({
 });
 
 export async function session({ fleet, order }: SessionInput): Promise<void> {
-  const agent = await findHost(fleetWorkflowId(fleet), order.host);
+  const agent = await findHost(fleetWorkflowId(fleet), order.host, flawedInput());
   if (agent === null)
     throw ApplicationFailure.nonRetryable(`${order.host} has no agent now`, "NOT_FOUND");
   const { dial } = proxyActivities<SessionActivities>({

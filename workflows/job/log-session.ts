@@ -2,7 +2,7 @@
  * @file A log session carries log reads from a client to the agent that has the log, so that `logs -f` works from a machine that shares no
  * disk with the agent, and no network but Temporal's.
  *
- * Each update is one activity on the host's order queue. The session ends on a signal, or when no client has read for a while.
+ * Each update is one activity on the host's order queue, once the look for the host has judged how the question was encrypted. The session ends on a signal, or when no client has read for a while.
  */
 
 import {
@@ -21,7 +21,8 @@ import {
   readLogUpdate,
   type LogSessionInput,
 } from "../../protocol/messages.ts";
-import { onSignal } from "../runtime/signal-intake.ts";
+import { arrivedOrder } from "../runtime/arrived-orders.ts";
+import { flawedInput, onSignal } from "../runtime/signal-intake.ts";
 
 /** A read costs about sixteen events. Counted here: the history's length may read otherwise on replay. */
 const CONTINUE_AT_READS = 200;
@@ -43,7 +44,9 @@ export async function logSession(input: LogSessionInput): Promise<void> {
     readLogUpdate,
     async (query) => {
       reads += 1;
-      const agent = await findHost(fleetWorkflowId(input.fleet), query.host);
+      const { flaw } = arrivedOrder(undefined);
+      const came = flaw === undefined ? flawedInput() : { flaw };
+      const agent = await findHost(fleetWorkflowId(input.fleet), query.host, came);
       if (agent === null) {
         throw ApplicationFailure.nonRetryable(
           `${query.host} has no agent now; its logs are on its disk and can be read when it is back`,

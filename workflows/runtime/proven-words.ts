@@ -11,6 +11,7 @@ import type { JobActivities } from "../../protocol/control-contract.ts";
 import { disbelievedQuery } from "../../protocol/messages.ts";
 import type { Proven, WordActivities } from "../../protocol/word-proof.ts";
 import { arrivedOrder } from "./arrived-orders.ts";
+import { flawedInput } from "./signal-intake.ts";
 import {
   areWordsWaiting,
   askForProof,
@@ -41,7 +42,7 @@ const EVENTS_PER_WORD = 4;
 /** To be called before handlers are set: words wait until the fleet has said whether they need proof. */
 export async function askFleetForProof(fleetWorkflowId: string): Promise<void> {
   askForProof({ ofOrders: true });
-  if (!(await asksForProof(fleetWorkflowId))) believeAll();
+  if (!(await asksForProof(fleetWorkflowId, flawedInput()))) believeAll();
 }
 
 /** Of this run. */

@@ -12,13 +12,14 @@ import {
   ApplicationFailure,
   patched,
   setHandler,
+  workflowInfo,
   type ActivateInput,
   type SignalDefinition,
   type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
 import type { Payload } from "@temporalio/common";
 import { PROOF_HEADER, wordUpdate, type JobWord } from "../../protocol/messages.ts";
-import { flawOf, type SealFlaw } from "../../protocol/seal.ts";
+import { flawOf, type CameFlawed, type SealFlaw } from "../../protocol/seal.ts";
 import { arrivedOrder, noteUpdates } from "./arrived-orders.ts";
 import { payloadConverter } from "./payload-converter.ts";
 import { holdBack, needsProof, noteHeard } from "./word-gate.ts";
@@ -58,6 +59,10 @@ let inputFlaw: SealFlaw | undefined;
 
 /** How the run's own input was not encrypted. */
 export const flawOfInput = (): SealFlaw | undefined => inputFlaw;
+
+/** For an activity that judges it; undefined where there is nothing to judge. The run began when its input came. */
+export const flawedInput = (): CameFlawed | undefined =>
+  inputFlaw && { flaw: inputFlaw, atMs: workflowInfo().startTime.getTime() };
 
 /** The handler must neither wait nor throw. */
 export function onArrival<Value>(
