@@ -5,9 +5,11 @@
  * host is as fast as the fastest set that it was in: an upper envelope, where a regression on members would blame everyone who was measured
  * beside a slow host. In order:
  *   shape   sets of one rack by the GPU count of the host with fewest, of two hosts and of more: nearly the best of them is the shape's own.
- *   hosts   strength = the best of (bandwidth ÷ shape) over the sets that a host was in, at most 1. An unmeasured host has the mean.
+ *   hosts   strength = the best of (bandwidth ÷ shape) over the sets that a host was in, at most 1; where there are any, over those in which
+ *           all its cards carry their full load. An unmeasured host has the mean.
  *   racks   what sets over 2, 3–4, 5–8, … racks lose beyond that: the median, never less with more racks.
- * The factor of a set is that of its weakest host times that of its number of racks. The Transformer learns what is left. Clusters of at
+ *   lone    what a set over several racks loses beyond that when one of them gives a single host.
+ * The factor of a set is that of its weakest host times that of its racks. The Transformer learns what is left. Clusters of at
  * most `FEW_HOSTS` hosts have none of this: there all hosts appear in many sets, and host-offsets.ts finds what differs.
  * Cost: O(hosts in samples), and O(hosts) a set.
  */
@@ -24,8 +26,19 @@ export interface FabricFactors {
   /** By host id; absent: `unmeasured`. */
   readonly hosts: Readonly<Record<string, number>>;
   readonly unmeasured: number;
-  /** By ⌈log2 of the number of racks⌉; beyond the end the last one. */
+  /** By log2 of the number of racks, linear in between; beyond the end the last one. */
   readonly racks: readonly number[];
+  /** Of sets over several racks, of which one gives a single host; absent: nothing. */
+  readonly lone?: number;
+  /** Beyond this no set was seen to go; absent: not known. */
+  readonly most?: MostLogs;
+}
+
+/** Logarithms of GB/s of whole sound hosts of one rack, and by which power of (GPUs ÷ all GPUs) of its host with fewest a set falls below that. */
+export interface MostLogs {
+  readonly twoHosts?: number;
+  readonly moreHosts?: number;
+  readonly power: number;
 }
 
 const FEW_HOSTS = 16;
@@ -50,6 +63,97 @@ export function fabricFactors(
   if (sets.length === 0) return undefined;
   const near = sets.filter(({ racks }) => racks === 1);
   const shapeOf = shapeLogs(near.length > 0 ? near : sets);
+  const telling = strengths(
+    domain,
+    sets.filter(({ shares }) => isTelling(domain, shares)),
+    shapeOf,
+  );
+  const hosts = new Map([...strengths(domain, sets, shapeOf), ...telling]);
+  const all = [...hosts.values()];
+  const unmeasured = all.reduce((sum, log) => sum + log, 0) / Math.max(1, all.length);
+  const found = { hosts: Object.fromEntries(hosts), unmeasured, racks: [] };
+  const lost = sets.map(({ shares, log, racks }) => ({
+    racks,
+    isLone: hasLoneHost(domain, shares),
+    log: log - shapeOf(shares) - weakest(domain, found, shares),
+  }));
+  const racks = rackLogs(lost);
+  const factors = { ...found, racks, ...loneLog(lost, racks) };
+  return { ...factors, ...mostLogs(domain, sets, factors) };
+}
+
+/**
+ * The Transformer has seen few sets of many hosts, or of hosts that give some GPUs, and may put them above all that was measured: more
+ * hosts, or fewer cards of each, make no gang faster.
+ */
+function mostLogs(
+  domain: BandwidthDomain,
+  sets: readonly RackedSet[],
+  factors: FabricFactors,
+): Pick<FabricFactors, "most"> {
+  const sound = sets.map(({ shares, log }) => ({
+    isTwo: shares.length === 2,
+    part: leastPart(domain, shares),
+    log: log - factorLog(domain, factors, shares),
+  }));
+  const whole = sound.filter(({ part }) => part === 1);
+  const of = (isTwo: boolean): number | undefined => {
+    const own = whole.filter((set) => set.isTwo === isTwo).map(({ log }) => log);
+    return own.length < LEAST_OF_SHAPE ? undefined : quantileOf(own, SHAPE_QUANTILE);
+  };
+  const [moreHosts, twoHosts] = [of(false), of(true)];
+  const powers = sound.flatMap(({ isTwo, part, log }) => {
+    const most = isTwo ? twoHosts : moreHosts;
+    return part === 1 || most === undefined ? [] : [(log - most) / Math.log(part)];
+  });
+  const power = powers.length < LEAST_OF_SHAPE ? 0 : quantileOf(powers, 1 - POWER_QUANTILE);
+  if (moreHosts === undefined && twoHosts === undefined) return {};
+  return {
+    most: {
+      ...(moreHosts !== undefined && { moreHosts }),
+      ...(twoHosts !== undefined && { twoHosts }),
+      power: Math.min(1, Math.max(0, power)),
+    },
+  };
+}
+
+/** Of the sets with parts of hosts, those that are as fast for their GPUs or less so. */
+const POWER_QUANTILE = 0.75;
+
+/** Of the host that gives the smallest part of its GPUs. */
+function leastPart({ hosts }: BandwidthDomain, shares: Candidate): number {
+  let least = 1;
+  for (const { host, mask } of shares)
+    least = Math.min(least, popCount(mask) / (hosts[host]?.gpuCount ?? 1));
+  return least;
+}
+
+/** Logarithm of the most that a set may have before its factor; Infinity where nothing is known. */
+export function mostLog(
+  domain: BandwidthDomain,
+  { most }: FabricFactors,
+  shares: Candidate,
+): number {
+  const all = shares.length === 2 ? most?.twoHosts : most?.moreHosts;
+  return all === undefined || most === undefined
+    ? Infinity
+    : all + most.power * Math.log(leastPart(domain, shares));
+}
+
+/** Whether all cards of its hosts have their full load: not of hosts that give some GPUs, nor of two, where trees need half of each card. */
+const isTelling = ({ hosts }: BandwidthDomain, shares: Candidate): boolean =>
+  shares.length > 2 && shares.every(({ host, mask }) => popCount(mask) === hosts[host]?.gpuCount);
+
+interface RackedSet extends LoggedSet {
+  readonly racks: number;
+}
+
+/** Of each host in these sets, by id: that of its fastest set. */
+function strengths(
+  domain: BandwidthDomain,
+  sets: readonly RackedSet[],
+  shapeOf: (shares: Candidate) => number,
+): ReadonlyMap<string, number> {
   const hosts = new Map<string, number>();
   for (const { shares, log, racks } of sets) {
     // A set over several racks shows no host to be slow, but as fast as it was.
@@ -61,24 +165,26 @@ export function fabricFactors(
       hosts.set(id, Math.max(before ?? -Infinity, strength));
     }
   }
-  const all = [...hosts.values()];
-  const unmeasured = all.reduce((sum, log) => sum + log, 0) / Math.max(1, all.length);
-  const found = { hosts: Object.fromEntries(hosts), unmeasured, racks: [] };
-  const lost = sets.map(({ shares, log, racks }) => ({
-    racks,
-    log: log - shapeOf(shares) - weakest(domain, found, shares),
-  }));
-  return { ...found, racks: rackLogs(lost) };
+  return hosts;
 }
 
 /** Logarithm of the factor of a set. */
-export const factorLog = (
+export function factorLog(
   domain: BandwidthDomain,
   factors: FabricFactors,
   shares: Candidate,
-): number =>
-  weakest(domain, factors, shares) +
-  (factors.racks[Math.min(factors.racks.length - 1, stepsOf(racksOf(domain, shares)))] ?? 0);
+): number {
+  const { racks, lone = 0 } = factors;
+  const all = racksOf(domain, shares);
+  const isLone = lone !== 0 && all > 1 && hasLoneHost(domain, shares);
+  return weakest(domain, factors, shares) + rackLog(racks, all) + (isLone ? lone : 0);
+}
+
+function rackLog(logs: readonly number[], racks: number): number {
+  const at = Math.min(logs.length - 1, Math.log2(Math.max(1, racks)));
+  const [below = 0, above = below] = [logs[Math.floor(at)], logs[Math.ceil(at)]];
+  return below + (above - below) * (at - Math.floor(at));
+}
 
 /** Of a host alone. */
 export const strengthLog = (
@@ -102,6 +208,16 @@ export function racksOf({ hosts }: BandwidthDomain, shares: Candidate): number {
   const racks = new Set<string | undefined>();
   for (const { host } of shares) racks.add(hosts[host]?.rack);
   return racks.size;
+}
+
+/** Whether some rack gives one host only. Hosts without a rack are in one. */
+function hasLoneHost({ hosts }: BandwidthDomain, shares: Candidate): boolean {
+  const counts = new Map<string | undefined, number>();
+  for (const { host } of shares) {
+    const rack = hosts[host]?.rack;
+    counts.set(rack, (counts.get(rack) ?? 0) + 1);
+  }
+  return [...counts.values()].includes(1);
 }
 
 interface LoggedSet {
@@ -134,18 +250,44 @@ const shapeKey = (shares: Candidate): string =>
 const fewestOf = (shares: Candidate): number =>
   shares.reduce((fewest, { mask }) => Math.min(fewest, popCount(mask)), Infinity);
 
-/** Falling, from 0 for one rack. */
-function rackLogs(
-  sets: readonly { readonly racks: number; readonly log: number }[],
-): readonly number[] {
+interface RackLoss {
+  readonly racks: number;
+  readonly isLone: boolean;
+  readonly log: number;
+}
+
+/** What one doubling of the racks costs at least: traffic of others meets a gang there that was not there when sets were measured. */
+const LEAST_RACK_LOG = -0.01;
+
+/** Falling, from 0 for one rack. Sets with a lone host tell only where there are no others. */
+function rackLogs(sets: readonly RackLoss[]): readonly number[] {
   const most = sets.reduce((steps, { racks }) => Math.max(steps, stepsOf(racks)), 0);
   const logs = [0];
   for (let steps = 1; steps <= most; steps += 1) {
-    const own = sets.filter(({ racks }) => stepsOf(racks) === steps).map(({ log }) => log);
-    const before = logs[steps - 1] ?? 0;
+    const all = sets.filter(({ racks }) => stepsOf(racks) === steps);
+    const paired = all.filter(({ isLone }) => !isLone);
+    const own = (paired.length > 0 ? paired : all).map(({ log }) => log);
+    const before = (logs[steps - 1] ?? 0) + LEAST_RACK_LOG;
     logs.push(own.length === 0 ? before : Math.min(before, quantileOf(own, 0.5)));
   }
   return logs;
+}
+
+/** Sets that show what a lone host costs, and how much it must be: noise of paths is not that. */
+const LEAST_LONE = 5;
+const LEAST_LONE_LOG = -0.2;
+
+/**
+ * Where NVLink joins the hosts of a rack, a gang leaves the rack by the cards of all its hosts there, so a rack with a single host has few cards
+ * for all.
+ */
+function loneLog(sets: readonly RackLoss[], racks: readonly number[]): Pick<FabricFactors, "lone"> {
+  const own = sets.filter(({ racks: over, isLone }) => over > 1 && isLone);
+  const lone = quantileOf(
+    own.map(({ racks: over, log }) => log - rackLog(racks, over)),
+    0.5,
+  );
+  return own.length >= LEAST_LONE && lone <= LEAST_LONE_LOG ? { lone } : {};
 }
 
 function quantileOf(values: readonly number[], at: number): number {

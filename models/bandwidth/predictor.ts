@@ -22,7 +22,7 @@ import {
   type HostLook,
   type HostLooks,
 } from "./features.ts";
-import { factorLog, strengthLog, type FabricFactors } from "./fabric-factors.ts";
+import { factorLog, mostLog, strengthLog, type FabricFactors } from "./fabric-factors.ts";
 import { forwardPass } from "./forward.ts";
 import { appraised, type SeenBandwidth } from "./appraised.ts";
 import type { PredictorOptions } from "./inside.ts";
@@ -86,8 +86,10 @@ export function openSyncPredictor(
     if (fabric === undefined) return keys.map((key) => known.get(key));
     return keys.map((key, at) => {
       const seen = known.get(key);
-      const factor = Math.exp(factorLog(domain, fabric, candidates[at] ?? []));
-      return seen && { ...seen, gbs: seen.gbs * factor };
+      const shares = candidates[at] ?? [];
+      const most = Math.exp(mostLog(domain, fabric, shares));
+      const factor = Math.exp(factorLog(domain, fabric, shares));
+      return seen && { ...seen, gbs: Math.min(seen.gbs, most) * factor };
     });
   };
   const appraise = (candidates: readonly Candidate[]): readonly Appraised[] =>

@@ -1,11 +1,12 @@
 /**
  * @file Chooses the sets to measure on a large cluster: each host beside few others, and sets over several racks.
  *
- * A set is as fast as its weakest host, so a fast set clears all of its hosts and a slow one accuses all: sets of two whole hosts of one rack say
- * most of a host. Of six sets four are such pairs; each round pairs every host once, with another partner than before. The fifth is over
- * several racks (2, 4, 8, …, one to three hosts of each, at most half of the cluster), which shows what leaving a rack costs. The sixth is left to
- * the plan for small clusters (measuring-sets.ts), for hosts that give some of their GPUs. Measurements are not used. Ties: the fleet's order.
- * Cost: O(count · hosts).
+ * A set is as fast as its weakest host, so a fast set clears all of its hosts and a slow one accuses all: sets of `GROUP` whole hosts of one rack
+ * say most of a host. Two hosts alone would not do: trees send half as much through the cards of two hosts as through those of
+ * many, so a card with two thirds of its bandwidth costs a pair nothing and a larger gang a third. Of six sets four are such groups; each round has
+ * every host once, beside others than before. The fifth is over several racks (2, 4, 8, …, one to three hosts of each, at most half of
+ * the cluster), which shows what leaving a rack costs. The sixth is left to the plan for small clusters (measuring-sets.ts), for hosts that
+ * give some of their GPUs. Measurements are not used. Ties: the fleet's order. Cost: O(count · hosts).
  */
 
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
@@ -21,15 +22,17 @@ interface RackNeed {
 }
 
 const FEW_HOSTS = 16;
+/** Whole hosts of one rack: enough that each carries what it carries in a large gang, few enough that most groups have no slow one. */
+const GROUP = 4;
 /** Of all sets. */
-const PAIRS_SHARE = 4 / 6;
+const GROUPS_SHARE = 4 / 6;
 const SPREAD_SHARE = 1 / 6;
 /** Racks of a set over several: 2 to the power of up to this. */
 const MOST_DOUBLINGS = 6;
 
 export const isLarge = (hosts: readonly number[]): boolean => hosts.length > FEW_HOSTS;
 
-/** Fewer than asked where there are no more pairs. */
+/** Fewer than asked where there are no more groups. */
 export function rackSets(domain: BandwidthDomain, need: RackNeed): readonly Candidate[] {
   const { count, random, measured, hosts } = need;
   const racks = racksOf(domain, hosts);
@@ -40,19 +43,21 @@ export function rackSets(domain: BandwidthDomain, need: RackNeed): readonly Cand
     known.add(key);
     return true;
   };
-  const wanted = Math.round(count * PAIRS_SHARE);
-  const pairs: Candidate[] = [];
-  const longest = racks.reduce((most, { length }) => Math.max(most, length), 0);
-  for (let round = 1; round < longest && pairs.length < wanted; round += 1)
-    pairs.push(...pairedIn(domain, racks, round).filter(fresh));
+  const wanted = Math.round(count * GROUPS_SHARE);
+  const groups: Candidate[] = [];
+  for (let round = 0; round < MOST_ROUNDS && groups.length < wanted; round += 1)
+    groups.push(...grouped(domain, racks, random.stream(`round ${String(round)}`)).filter(fresh));
   const spread: Candidate[] = [];
   const own = random.stream("racks");
   for (let at = 0; racks.length > 1 && at < Math.round(count * SPREAD_SHARE); at += 1) {
     const set = overRacks(domain, racks, { at, random: own });
     if (fresh(set)) spread.push(set);
   }
-  return [...pairs.slice(0, wanted), ...spread];
+  return [...groups.slice(0, wanted), ...spread];
 }
+
+/** With small racks all groups come up soon. */
+const MOST_ROUNDS = 64;
 
 /** Hosts without a rack are in one. */
 function racksOf(
@@ -67,22 +72,18 @@ function racksOf(
   return [...byRack.values()];
 }
 
-/** Each host with the one `round` further on, in turns of twice that; what is left over with its rack's first. */
-function pairedIn(
+/** Each host once, in random order; the last group of a rack is filled up with hosts of its first ones. */
+function grouped(
   domain: BandwidthDomain,
   racks: readonly (readonly number[])[],
-  round: number,
+  random: Random,
 ): readonly Candidate[] {
   return racks.flatMap((hosts) => {
-    const used = new Set<number>();
-    return hosts.flatMap((host, at): Candidate[] => {
-      const partner = hosts[(at + round) % hosts.length];
-      if (partner === undefined || used.has(host)) return [];
-      const other = used.has(partner) ? hosts[(at + 1) % hosts.length] : partner;
-      if (other === undefined || other === host) return [];
-      used.add(host).add(other);
-      return [whole(domain, [host, other])];
-    });
+    const order = shuffled(hosts, random);
+    const size = Math.min(GROUP, order.length);
+    return Array.from({ length: Math.ceil(order.length / Math.max(1, size)) }, (_, at) =>
+      whole(domain, [...order, ...order].slice(at * size, (at + 1) * size)),
+    );
   });
 }
 

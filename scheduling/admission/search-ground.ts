@@ -10,6 +10,7 @@ import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { ClusterId } from "../../domain/values/ids.ts";
 import { keyOf, type Picked, type PickBudget } from "../pick/search.ts";
 import { searchPick, usualBudget } from "../pick/search-pick.ts";
+import { rackTraffic, type RackTraffic } from "../pick/rack-traffic.ts";
 import { cardCapacities, KEPT_SHARE, scoreAmong, type Neighbour } from "../pick/sharing.ts";
 import type { BandwidthPorts, PlaceDemand, PlaceHost } from "../placement/place-policy.ts";
 import { candidateOf, gpusOf, indicesOf, type HostIndices } from "./domain-hosts.ts";
@@ -59,7 +60,8 @@ export function searchGround(ground: Ground, question: GroundQuestion): GroundAn
     const index = indexOf.get(at.host);
     if (index !== undefined) freeMasks[index] = freeMask;
   }
-  const score = scoreOf(ground, question, { freeMasks, indexOf });
+  const among = amongGangs(ground, question, { freeMasks, indexOf });
+  const score = among?.score;
   const found = searchPick(
     {
       predictor,
@@ -67,7 +69,7 @@ export function searchGround(ground: Ground, question: GroundQuestion): GroundAn
       gpus: demand.gpus,
       ...(knownPick && { also: [knownPick] }),
       isSameHost: demand.isSameHost,
-      ...(score !== undefined && { score, leastShare: KEPT_SHARE }),
+      ...(among !== undefined && { ...among, leastShare: KEPT_SHARE }),
     },
     budgetOf(question),
   );
@@ -125,11 +127,11 @@ function answerOf(
 type Score = ReturnType<typeof scoreAmong>;
 
 /** The bandwidth that the cluster gains by a pick, beside the gangs that run there; undefined when none of them uses its host's card. */
-function scoreOf(
+function amongGangs(
   { cluster, hosts }: Ground,
   { predictor, bandwidth }: GroundQuestion,
   { freeMasks, indexOf }: { readonly freeMasks: readonly number[]; readonly indexOf: HostIndices },
-): Score | undefined {
+): { readonly score: Score; readonly rackTrafficOf?: RackTraffic["ofHost"] } | undefined {
   const gangs = bandwidth.gangsOf?.(cluster) ?? [];
   if (gangs.length === 0) return undefined;
   const offered = new Map(hosts.map(({ at, freeMask }) => [at.host, freeMask]));
@@ -142,10 +144,14 @@ function scoreOf(
   if (shares.length === 0) return undefined;
   const gbs = rememberedPredictions(predictor, shares);
   const neighbours = shares.map((each, at): Neighbour => ({ shares: each, gbs: gbs[at] ?? 0 }));
-  return scoreAmong(
-    { neighbours, capacityOf: cardCapacities(predictor) },
-    { domain: predictor.domain, freeMasks },
-  );
+  const { domain, strengthOf } = predictor;
+  const street = { neighbours, capacityOf: cardCapacities(predictor) };
+  if (strengthOf === undefined) return { score: scoreAmong(street, { domain, freeMasks }) };
+  const traffic = rackTraffic(domain, street);
+  return {
+    score: scoreAmong(street, { domain, freeMasks, partOf: traffic.partOf }),
+    rackTrafficOf: traffic.ofHost,
+  };
 }
 
 /** Cache of a pure function: every pick asks for the bandwidth of running gangs again. */

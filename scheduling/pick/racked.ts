@@ -4,7 +4,7 @@
  * A gang runs at the pace of its weakest host, over the fewest cards that one of its hosts has, and slower the more racks it lies on. So for each
  * strength that hosts have (in steps of `STEP`) and each number of GPUs that a host gives at least, the highest product first, the hosts that are as
  * good are taken rack by rack: in one rack that holds the gang (the `MOST_SINGLE` with least room and as many with most), else racks with
- * most room first and for the rest the one with least room that holds it. In a rack hosts with most free GPUs come first, then strong ones, then
+ * most room first and for the rest the one with least room that holds it; where that one would give a single host, also evenly over them. In a rack hosts with most free GPUs come first, then strong ones, then
  * in order. Without strengths there are none. Cost: O(hosts · log hosts) for each of at most `MOST_BARS` pairs of strength and number.
  */
 
@@ -20,7 +20,7 @@ const MOST_BARS = 24;
 const MOST_SHARES = 3_000;
 
 export function rackedCandidates(
-  { predictor, gpus }: PickQuestion,
+  { predictor, gpus, rackTrafficOf }: PickQuestion,
   hosts: readonly HostOptions[],
 ): readonly Candidate[] {
   const { domain, strengthOf } = predictor;
@@ -28,6 +28,7 @@ export function rackedCandidates(
   const graded = hosts.map((options) => ({
     options,
     rack: domain.hosts[options.host]?.rack ?? "",
+    traffic: rackTrafficOf?.(options.host) ?? 0,
     grade: Math.round(strengthOf(options.host) / STEP),
   }));
   const found: Candidate[] = [];
@@ -66,10 +67,13 @@ interface Graded {
   readonly options: HostOptions;
   readonly rack: string;
   readonly grade: number;
+  /** GB/s out of its rack. */
+  readonly traffic: number;
 }
 
 interface Rack {
   readonly name: string;
+  readonly traffic: number;
   readonly hosts: readonly Graded[];
   readonly room: number;
 }
@@ -82,17 +86,52 @@ function rackByRack(able: readonly Graded[], gpus: number): readonly Candidate[]
     const wide = single.slice(0, MOST_SINGLE);
     return [...new Set([...tight, ...wide])].map((rack) => filled(rack.hosts, gpus));
   }
-  const taken: Graded[] = [];
+  const most = able.reduce((free, { options }) => Math.max(free, options.free), 1);
+  const overRacks = over(racks, { gpus, most });
+  const quietFirst = [...racks].sort((a, b) => a.traffic - b.traffic);
+  return racks.some(({ traffic }) => traffic > 0)
+    ? [...overRacks, ...over(quietFirst, { gpus, most })]
+    : overRacks;
+}
+
+interface Need {
+  readonly gpus: number;
+  /** Of a host. */
+  readonly most: number;
+}
+
+/** The first racks, and for the rest the smallest that holds it. */
+function over(racks: readonly Rack[], { gpus, most }: Need): readonly Candidate[] {
+  const taken: Rack[] = [];
   let open = gpus;
   for (const [at, rack] of racks.entries()) {
     const rest = racks.slice(at);
-    // The last of those that hold the rest has the least room.
-    const last = rest.filter(({ room }) => room >= open).at(-1);
-    taken.push(...(last ?? rack).hosts);
-    open -= (last ?? rack).room;
-    if (open <= 0) break;
+    const last = rest.filter(({ room }) => room >= open).sort((a, b) => a.room - b.room)[0];
+    taken.push(last ?? rack);
+    if ((last ?? rack).room >= open) break;
+    open -= rack.room;
   }
-  return [filled(taken, gpus)];
+  const packed = filled(
+    taken.flatMap(({ hosts }) => hosts),
+    gpus,
+  );
+  if (open > most) return [packed];
+  const first = racks.slice(0, taken.length);
+  const isRoom = first.reduce((sum, { room }) => sum + room, 0) >= gpus;
+  return [packed, evenly(isRoom ? first : taken, { gpus, most })];
+}
+
+/** As many GPUs of each rack as it has room for, in steps of `most`: no rack is left with a single host of a large gang. */
+function evenly(racks: readonly Rack[], { gpus, most }: Need): Candidate {
+  const rising = [...racks].sort((a, b) => a.room - b.room || (a.name < b.name ? -1 : 1));
+  let open = gpus;
+  const parts = rising.map(({ hosts, room }, at) => {
+    const share = Math.ceil(open / (rising.length - at) / most) * most;
+    const part = Math.min(room, share, open);
+    open -= part;
+    return filled(hosts, part);
+  });
+  return parts.flat().sort((a, b) => a.host - b.host);
 }
 
 /** Most room first; hosts with most free GPUs first. */
@@ -106,6 +145,7 @@ function racksOf(able: readonly Graded[]): readonly Rack[] {
   return [...byName]
     .map(([name, hosts]) => ({
       name,
+      traffic: hosts[0]?.traffic ?? 0,
       hosts: hosts.sort(
         (a, b) =>
           b.options.free - a.options.free || b.grade - a.grade || a.options.host - b.options.host,

@@ -36,6 +36,8 @@ const MOST_WAYS = 5_000;
 const SHAPES_SHARE = 0.5;
 /** Shares of the shapes that are looked at without a prediction being spent on any. */
 const MOST_SEATED = 12_000;
+/** The same where strengths are known: sets rack by rack come before all shapes, and those beyond these have changed no pick of the bench. */
+const MOST_SEATED_RACKED = 3_000;
 /** Candidates between two looks at what the best so far rules out. */
 const STEP = 32;
 const MOST_STEPS = 100;
@@ -58,7 +60,8 @@ export const searchPick: PickSearch = (question, given) => {
   if (countWays(hosts, gpus) <= MOST_WAYS)
     return contest.result(enterWays(contest, hosts, { ...question, until: budget.work }));
   const seats = openSeats(hosts);
-  enterShapes(contest, { hosts, seats, gpus, until: halfway(contest, budget) });
+  const mostSeated = predictor.strengthOf === undefined ? MOST_SEATED : MOST_SEATED_RACKED;
+  enterShapes(contest, { hosts, seats, gpus, mostSeated, until: halfway(contest, budget) });
   climb(contest, { hosts, seats, until: budget.work });
   return contest.result(false);
 };
@@ -79,15 +82,20 @@ interface Field {
   readonly until: number;
 }
 
-function enterShapes(contest: Contest, field: Field & { readonly gpus: number }): void {
-  const { hosts, seats, gpus, until } = field;
+interface ShapesField extends Field {
+  readonly gpus: number;
+  readonly mostSeated: number;
+}
+
+function enterShapes(contest: Contest, field: ShapesField): void {
+  const { hosts, seats, gpus, mostSeated, until } = field;
   let seated = 0;
   let batch: Candidate[] = [];
   let ahead = contest.work();
   const least = contest.workFor(compactPick(hosts, gpus) ?? []);
   for (const shape of shapesOf(hosts, gpus)) {
     seated += shape.length;
-    if (seated > MOST_SEATED || ahead + least > until) break;
+    if (seated > mostSeated || ahead + least > until) break;
     for (const rule of ["fast", "snug"] as const) {
       const way = seats.seat(shape, rule);
       if (way === undefined || contest.isBeaten(way.slowestGbs)) continue;

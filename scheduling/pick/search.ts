@@ -24,6 +24,8 @@ export interface PickQuestion {
   readonly isSameHost?: boolean;
   /** Of the bandwidth to count on, and not above it; that bandwidth when absent. */
   readonly score?: (candidate: Candidate, countedGbs: number) => number;
+  /** GB/s that running gangs send out of the rack of a host; none when absent. */
+  readonly rackTrafficOf?: (host: number) => number;
   /** With a score: what the pick keeps at least of the best bandwidth to count on, from 0 to 1; 0 when absent. */
   readonly leastShare?: number;
 }

@@ -38,8 +38,11 @@ export function openSeats(hosts: readonly HostOptions[]): Seats {
     lists.set(key, list);
     return list;
   };
+  /** By host, the number of the last seating that took it. */
+  const taken = new Uint32Array(1 + hosts.reduce((most, { host }) => Math.max(most, host), 0));
+  let seating = 0;
   const seat = (shape: Shape, rule: SeatRule): Seated | undefined => {
-    const taken = new Set<number>();
+    seating += 1;
     const shares: PickShare[] = [];
     let slowestGbs = Infinity;
     let count = 0;
@@ -51,10 +54,10 @@ export function openSeats(hosts: readonly HostOptions[]): Seats {
         list = ranked(count, rule);
         at = 0;
       }
-      while (at < list.length && taken.has(list[at]?.host ?? -1)) at += 1;
+      while (at < list.length && taken[list[at]?.host ?? 0] === seating) at += 1;
       const host = list[at];
       if (host === undefined) return undefined;
-      taken.add(host.host);
+      taken[host.host] = seating;
       shares.push({ host: host.host, mask: host.masks[count] ?? 0 });
       slowestGbs = Math.min(slowestGbs, host.gbs[count] ?? Infinity);
     }

@@ -42,6 +42,8 @@ export interface Ground {
   readonly domain: BandwidthDomain;
   /** By host of the domain. */
   readonly freeMasks: readonly number[];
+  /** Where racks matter: what is left of a candidate's bandwidth beside the gangs that leave its racks (rack-traffic.ts). */
+  readonly partOf?: (candidate: Candidate) => number;
 }
 
 /** Scores for `PickQuestion.score`; without `ground` no gang is expected to come. */
@@ -51,10 +53,14 @@ export function scoreAmong(
 ): (candidate: Candidate, predictedGbs: number) => number {
   const gainOf = gainAmong(street);
   const lossOf = ground === undefined ? () => 0 : nextLoss(ground);
-  return (candidate, predictedGbs) =>
-    NEIGHBOURLY_SHARE * gainOf(candidate, predictedGbs) +
-    (1 - NEIGHBOURLY_SHARE) * predictedGbs -
-    NEXT_SHARE * lossOf(candidate);
+  return (candidate, predictedGbs) => {
+    const gbs = predictedGbs * (ground?.partOf?.(candidate) ?? 1);
+    return (
+      NEIGHBOURLY_SHARE * gainOf(candidate, gbs) +
+      (1 - NEIGHBOURLY_SHARE) * gbs -
+      NEXT_SHARE * lossOf(candidate)
+    );
+  };
 }
 
 /**

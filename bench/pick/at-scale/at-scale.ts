@@ -16,6 +16,7 @@ import { randomChoice, topo } from "../rivals.ts";
 import { stopwatch } from "../speed.ts";
 import { productChooser, type Chooser } from "./entrants.ts";
 import { openField, type FabricField } from "./field.ts";
+import { knowingChooser } from "./knowing.ts";
 import { measuredSets } from "./measured.ts";
 import { oracle, type OracleEffort } from "./oracle.ts";
 import { drawnFabricState } from "./states.ts";
@@ -49,6 +50,7 @@ export interface AtScaleFound {
 
 export const OURS = "ours";
 export const TOPOLOGY = "topology alone";
+export const KNOWING = "all but the paths known";
 
 export async function judgeFabric(spec: FabricSpec, plan: AtScalePlan): Promise<AtScaleFound> {
   const { seed, gpus, samples, states, say } = plan;
@@ -124,6 +126,7 @@ function choosers(
   return new Map<string, Chooser>([
     [OURS, productChooser(field, ours)],
     [TOPOLOGY, productChooser(field)],
+    [KNOWING, knowingChooser(field)],
     ["boosted trees", productChooser(field, trainBoostedTrees({ domain, samples: sets, seed }))],
     ["nearest neighbour", productChooser(field, nearestNeighbour({ domain, samples: sets }))],
     ["Topo", (state) => compact({ ...state, isForced: false })],

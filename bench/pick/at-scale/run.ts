@@ -5,7 +5,14 @@ import type { BenchAnswer, BenchRequest, BenchTable } from "../../bench.ts";
 import { calibration } from "../../fabric/calibration.ts";
 import type { FabricSpec } from "../../fabric/fabric-file.ts";
 import { mean, quantile } from "../../statistics.ts";
-import { judgeFabric, OURS, TOPOLOGY, type AtScaleFound, type JudgedPick } from "./at-scale.ts";
+import {
+  judgeFabric,
+  KNOWING,
+  OURS,
+  TOPOLOGY,
+  type AtScaleFound,
+  type JudgedPick,
+} from "./at-scale.ts";
 import { readFabrics } from "./fabrics.ts";
 
 const PATIENCE = 400;
@@ -69,6 +76,13 @@ function barsOf({ name }: FabricSpec, { gpus, found }: Found): readonly Bar[] {
       target: atLeast(LEAST_OF_ORACLE),
       got: mean(ours.map(percent)),
       note: `achieved bandwidth, mean of ${String(ours.length)} picks; worst ${Math.min(...ours.map(percent)).toFixed(1)} %; sum over sum ${(100 * ratio(ours, ({ bestGbs }) => bestGbs)).toFixed(1)} %`,
+    }),
+    barOf({
+      id: `${at}: all but the paths known ÷ oracle`,
+      unit: "%",
+      target: REPORTED,
+      got: mean(of(picks, KNOWING).map(percent)),
+      note: "what a picker reaches that knows cards, faults and neighbours, but no hash of a path",
     }),
     barOf({
       id: `${at}: ours ÷ topology`,

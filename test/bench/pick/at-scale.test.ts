@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readFabrics } from "../../../bench/pick/at-scale/fabrics.ts";
-import { judgeFabric, OURS } from "../../../bench/pick/at-scale/at-scale.ts";
+import { judgeFabric, KNOWING, OURS } from "../../../bench/pick/at-scale/at-scale.ts";
 import { openField } from "../../../bench/pick/at-scale/field.ts";
 import { oracle, randomSet } from "../../../bench/pick/at-scale/oracle.ts";
 import { productChooser } from "../../../bench/pick/at-scale/entrants.ts";
@@ -60,6 +60,7 @@ describe("picks at scale", () => {
     for (const { gbs, bestGbs } of found.picks) expect(gbs).toBeLessThanOrEqual(bestGbs);
     const sum = (wanted: string) => of(wanted).reduce((total, { gbs }) => total + gbs, 0);
     expect(sum(OURS)).toBeGreaterThan(1.5 * sum("Random"));
+    expect(sum(KNOWING)).toBeGreaterThan(1.5 * sum("Random"));
     expect(found.pickMs.length).toBe(2);
   }, 120_000);
 

@@ -8,6 +8,7 @@ import { randomFrom } from "../../../lib/random.ts";
 import {
   fabricFactors,
   factorLog,
+  mostLog,
   racksOf,
   strengthLog,
 } from "../../../models/bandwidth/fabric-factors.ts";
@@ -73,19 +74,71 @@ describe("factors of a large cluster", () => {
   });
 });
 
+describe("what sets say of a host", () => {
+  const whole = (...hosts: number[]): Candidate => hosts.map((host) => ({ host, mask: 255 }));
+  const without = (shares: Candidate, gone: number): Candidate =>
+    shares.filter(({ host }) => host !== gone);
+  const groups = planOf(240).map((shares) => ({ shares, gbs: gbsOf(shares) }));
+
+  it("is not what two hosts say, nor hosts that give some of their GPUs: their cards carry less", () => {
+    const lenient = [
+      { shares: whole(3, 5), gbs: 400 },
+      { shares: whole(0, 5), gbs: 400 },
+      { shares: whole(1, 5), gbs: 400 },
+      { shares: whole(2, 5), gbs: 400 },
+      { shares: [3, 5, 6].map((host) => ({ host, mask: 15 })), gbs: 150 },
+    ];
+    const found = fabricFactors(domain, [...groups, ...lenient]);
+    if (found === undefined) throw new Error("the cluster is large");
+    expect(Math.exp(strengthLog(domain, found, 3))).toBeCloseTo(0.4, 6);
+    expect(Math.exp(strengthLog(domain, found, 5))).toBeCloseTo(1, 6);
+  });
+
+  it("has a price of a lone host in a rack where that is measured, and none elsewhere", () => {
+    const isLone = (shares: Candidate): boolean =>
+      shares.some(({ host }) => racksOf(domain, shares) > racksOf(domain, without(shares, host)));
+    const joined = groups.map(({ shares, gbs }) => ({
+      shares,
+      gbs: racksOf(domain, shares) > 1 && isLone(shares) ? gbs / 2 : gbs,
+    }));
+    const found = fabricFactors(domain, joined);
+    if (found === undefined) throw new Error("the cluster is large");
+    const uneven = factorLog(domain, found, whole(8, 9, 10, 16));
+    const even = factorLog(domain, found, whole(8, 9, 16, 17));
+    expect(Math.exp(uneven - even)).toBeCloseTo(0.5, 6);
+    expect(fabricFactors(domain, groups)?.lone).toBeUndefined();
+  });
+
+  it("limits what the network may answer: by sound hosts, and by the part of its GPUs that a host gives", () => {
+    const parts = [1, 3, 15].map((mask) => ({
+      shares: [8, 9, 10].map((host) => ({ host, mask })),
+      gbs: (300 * popCount(mask)) / 8,
+    }));
+    const found = fabricFactors(domain, [...groups, ...parts, ...parts]);
+    if (found === undefined) throw new Error("the cluster is large");
+    const most = (shares: Candidate): number => Math.exp(mostLog(domain, found, shares));
+    expect(most(whole(8, 9, 10, 11))).toBeCloseTo(300, 6);
+    expect(most([...whole(8, 9), { host: 10, mask: 63 }])).toBeCloseTo(225, 6);
+    // Nothing was measured over two hosts.
+    expect(most(whole(8, 9))).toBe(Infinity);
+  });
+});
+
 describe("sets to measure on a large cluster", () => {
-  it("have each host beside two others, whole, before any pair comes twice", () => {
-    const pairs = planOf(240).filter(({ length }) => length === 2);
+  it("have each host, whole, in several groups of four of its rack, beside many others", () => {
+    const groups = planOf(240).filter((set) => racksOf(domain, set) === 1);
     const partners = new Map<number, Set<number>>();
-    for (const pair of pairs)
-      for (const { host, mask } of pair) {
+    for (const group of groups) {
+      expect(group.length).toBe(4);
+      for (const { host, mask } of group) {
         expect(mask).toBe(255);
         const own = partners.get(host) ?? new Set();
-        for (const other of pair) if (other.host !== host) own.add(other.host);
+        for (const other of group) if (other.host !== host) own.add(other.host);
         partners.set(host, own);
       }
+    }
     expect(partners.size).toBe(64);
-    for (const own of partners.values()) expect(own.size).toBeGreaterThanOrEqual(2);
+    for (const own of partners.values()) expect(own.size).toBeGreaterThanOrEqual(4);
   });
 
   it("are as many as asked, none twice, of which some lie over several racks and some on parts of hosts", () => {

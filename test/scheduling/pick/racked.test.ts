@@ -68,6 +68,29 @@ describe("candidates on strong hosts of few racks", () => {
     expect(found === undefined ? 0 : racksOf(found.pick)).toBe(1);
   });
 
+  it("leave no rack with a single host where a few racks can share the gang", () => {
+    // Racks 0 and 1 have six whole hosts; racks 2 and 3 one each.
+    const free = domain.hosts.map((_, host) =>
+      rackOf(host) < 2 || host % PER_RACK === 0 ? 255 : 0,
+    );
+    const found = rackedCandidates(questionOf([], free, 56), allOptions(domain, free));
+    const counts = found.map((pick) =>
+      [0, 1, 2, 3].map((rack) => pick.filter(({ host }) => rackOf(host) === rack).length),
+    );
+    expect(counts).toContainEqual([6, 0, 1, 0]);
+    expect(counts.some(([a = 0, b = 0]) => a >= 3 && b >= 3)).toBe(true);
+  });
+
+  it("try the racks first that others leave alone", () => {
+    const busy = new Set([0, 1]);
+    const question = {
+      ...questionOf([], whole, 80),
+      rackTrafficOf: (host: number) => (busy.has(rackOf(host)) ? 500 : 0),
+    };
+    const found = rackedCandidates(question, allOptions(domain, whole));
+    expect(found.some((pick) => pick.every(({ host }) => !busy.has(rackOf(host))))).toBe(true);
+  });
+
   it("are none where strengths are not known", () => {
     const { strengthOf: _, ...unknown } = predictorOf([]);
     const question = { predictor: unknown, freeMasks: whole, gpus: 48 };
