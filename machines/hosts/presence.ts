@@ -65,8 +65,7 @@ export const openPresence = ({
   );
 
 export const presenceMachine: Machine<Presence, PresenceEvent, PresenceCommand> = {
-  step: (state, event, nowMs) =>
-    state.next === undefined ? settled(stepped(state, event, nowMs)) : quiet(state),
+  step: (state, event, nowMs) => takenAlong(state, event) ?? settled(stepped(state, event, nowMs)),
   dueAtMs: ({ agents, farewells }) =>
     Math.min(
       Infinity,
@@ -77,6 +76,20 @@ export const presenceMachine: Machine<Presence, PresenceEvent, PresenceCommand> 
       }),
     ),
 };
+
+/** Once the next run is settled, which may be while words are still looked at: who was announced by then goes with it. Undefined before. */
+function takenAlong(
+  state: Presence,
+  event: PresenceEvent | { readonly kind: "tick" },
+): PresenceStep | undefined {
+  const { next, terms } = state;
+  if (next === undefined) return undefined;
+  const { agents = [] } = next;
+  // Without terms nobody knows whether it is proven, and the next run believes those whom it begins with.
+  if (event.kind !== "announced" || terms === undefined || !isAnnouncement(event.present, agents))
+    return quiet(state);
+  return quiet({ ...state, next: { ...next, agents: [...agents, event.present] } });
+}
 
 function stepped(
   state: Presence,

@@ -91,6 +91,21 @@ describe("the presence of a cluster", () => {
     expect(state().next).toMatchObject({ agents: [present] });
   });
 
+  it("takes along who is announced once its next run is settled, where it knows that this is proven", () => {
+    const present = agentOf("1", "a");
+    const { feed, state } = inContact(present);
+    for (let at = 0; at < 1_000; at += 1) feed({ kind: "unknown-signal" });
+    expect(state().next).toMatchObject({ agents: [present] });
+    const late = agentOf("2", "b");
+    feed({ kind: "announced", present: { junk: 1 } });
+    feed({ kind: "announced", present: late });
+    expect(state().next?.agents).toEqual([present, late]);
+    const doubtful = opened();
+    for (let at = 0; at < 1_000; at += 1) doubtful.feed({ kind: "unknown-signal" });
+    doubtful.feed({ kind: "announced", present: late });
+    expect(doubtful.state().next?.agents).toEqual([]);
+  });
+
   it("hands no arrival to its next run before it knows whether its fleet asks for proof, however much junk comes", () => {
     for (const isProofAsked of [true, false]) {
       const played = opened([agentOf("1", "a")]);
