@@ -59,6 +59,7 @@ export interface SessionParts {
 }
 
 export interface SessionLimits {
+  /** Also of connections that are no session yet. */
   readonly ofSender: number;
   readonly ofAll: number;
 }
@@ -66,8 +67,6 @@ export interface SessionLimits {
 export const SESSION_LIMITS: SessionLimits = Object.freeze({ ofSender: 128, ofAll: 400 });
 
 const GREET_WITHIN_MS = 10_000;
-/** Of one sender, before they are sessions. */
-const MOST_GREETINGS = 20;
 /** So long one that was refused may take to leave. */
 const LEAVE_WITHIN_MS = 2_000;
 const MOST_ENDED = 10_000;
@@ -217,7 +216,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     const caller = { principal: sender, rights: rightsOf(sender, parts.access()) };
     const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
     const greeting = greetings.get(sender.name) ?? 0;
-    if (greeting >= MOST_GREETINGS) {
+    if (greeting >= limits.ofSender) {
       const why = `${sender.name} asks for ${String(greeting)} sessions at once already`;
       parts.audit.add({ ...known, verdict: "refused", why });
       return refuse(socket, 429);

@@ -18,12 +18,13 @@ afterEach(() => {
   server?.close();
 });
 
-it("beyond twenty a greeting is refused with a line, until one of them has gone; others are not held up", async () => {
+it("beyond its number of sessions a greeting is refused with a line, until one of them has gone; others are not held up", async () => {
   const audited: AuditEntry[] = [];
   const parts = {
     access: () => ({}),
     audit: { add: (entry: AuditEntry) => void audited.push(entry) },
     relays: () => [],
+    limits: { ofSender: MOST, ofAll: 400 },
   } as unknown as SessionParts;
   const door: Door = {
     who: "unknown",
