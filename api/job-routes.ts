@@ -226,7 +226,8 @@ export const JOB_ROUTES: readonly Route[] = [
       tasks: tasksText.exactOptional(),
       idempotencyKey: z.string().exactOptional(),
       fromCheckpoint: z.literal(true).exactOptional().meta({
-        description: "Refuse where the new job would not find the former one's checkpoints.",
+        description:
+          "Go on from the newest checkpoint of the former job, and refuse where there is none.",
       }),
     }),
     answer: async (call) => {

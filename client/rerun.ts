@@ -17,6 +17,7 @@ import {
   type TaskQuery,
   type TaskState,
 } from "../protocol/messages.ts";
+import type { AttemptView } from "../protocol/job.ts";
 import { fileAsAmended } from "./amendment.ts";
 import { firstInput, submitJob, type Submitted, type SubmitOptions } from "./submission.ts";
 
@@ -25,7 +26,7 @@ export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned" | "signer
   readonly idempotencyKey?: string;
   /** Of an array, as in `3,7-9`; absent: those that failed, and of a cancelled array all that did not complete. */
   readonly tasks?: string;
-  /** Throws NOT_ALLOWED where the new job would not find the checkpoints of the former one. */
+  /** The new job goes on from the newest checkpoint of the former one. Throws NOT_ALLOWED where it would not find any. */
   readonly fromCheckpoint?: true;
 }
 
@@ -52,11 +53,11 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
       `job ${jobId} has not ended. Cancel it first, or of an array run single tasks again (--task).`,
     );
   const former = await formerJob(job);
-  const { spec, amended } = await job.view();
+  const { spec, amended, attempts } = await job.view();
   const { fleet } = former;
   const isAmended = amended !== undefined && spec !== undefined;
-  const file = isAmended ? fileAsAmended(former.file, spec) : former.file;
-  if (options.fromCheckpoint === true) checkHasCheckpoints(jobId, file);
+  const same = isAmended ? fileAsAmended(former.file, spec) : former.file;
+  const file = options.fromCheckpoint === true ? goingOn(jobId, same, attempts) : same;
   const { array } = file;
   if (array === undefined && options.tasks !== undefined)
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
@@ -78,21 +79,51 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
   return { ...submitted, ...(tasks !== undefined && { tasks }) };
 }
 
-/** Where `run.checkpoint.dir` is set, each run finds the newest one there, whichever job wrote it. */
-export function checkHasCheckpoints(jobId: JobId, { run }: Pick<JobFile, "run">): void {
+/**
+ * The file of a job that goes on where this one has stopped. In a `run.checkpoint.dir` each run finds the newest checkpoint, whichever job wrote it.
+ * Checkpoints in the agents' own folders are handed on by `run.checkpoint.from`, on the hosts of the last run that left one.
+ */
+export function goingOn(
+  jobId: JobId,
+  file: JobFile,
+  attempts: readonly Pick<AttemptView, "checkpoint" | "gpus">[],
+): JobFile {
+  const { run, array, constraints } = file;
   const rule = run?.checkpoint;
-  const why =
-    rule === undefined
-      ? "makes no checkpoints (run.checkpoint)"
-      : rule.dir === undefined
-        ? "keeps its checkpoints in a folder of its own on its hosts, which a new job does not get"
-        : undefined;
-  if (why === undefined) return;
-  throw new OrbweaverError(
-    "NOT_ALLOWED",
-    `job ${jobId} ${why}. Retry it without --from-checkpoint to start anew, and name a shared folder in run.checkpoint.dir for the next time.`,
-  );
+  if (run === undefined || rule === undefined)
+    throw noCheckpoint(
+      jobId,
+      "makes no checkpoints (run.checkpoint)",
+      "name run.checkpoint for the next time",
+    );
+  if (rule.dir !== undefined) return file;
+  if (array !== undefined || run.container !== undefined)
+    throw noCheckpoint(
+      jobId,
+      `is ${array === undefined ? "a job in an image" : "an array"}, whose checkpoints in folders of its hosts no other job gets`,
+      "name a shared folder in run.checkpoint.dir for the next time",
+    );
+  const left = attempts.filter(({ checkpoint }) => checkpoint !== undefined).at(-1);
+  // Its file has the hosts.
+  if (left === undefined && rule.from !== undefined) return file;
+  if (left === undefined)
+    throw noCheckpoint(jobId, "has written no checkpoint", "`orbweaver status` shows its runs");
+  const asked = constraints?.hosts ?? [];
+  const hosts = left.gpus
+    .map(({ host }) => host)
+    .filter((host) => asked.length === 0 || asked.some((one) => one === host));
+  return {
+    ...file,
+    constraints: { ...constraints, hosts },
+    run: { ...run, checkpoint: { ...rule, from: jobId } },
+  };
 }
+
+const noCheckpoint = (jobId: JobId, why: string, remedy: string): OrbweaverError =>
+  new OrbweaverError(
+    "NOT_ALLOWED",
+    `job ${jobId} ${why}. Retry it without --from-checkpoint to start anew; ${remedy}.`,
+  );
 
 /** `train-7` → `train-7-r1` → `train-7-r2`. */
 function followingId(jobId: JobId): string {

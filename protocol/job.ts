@@ -135,6 +135,8 @@ export interface AttemptView {
   readonly stepMs?: number;
   /** The most host memory that it used at once on any host, file cache included, once it has ended. */
   readonly peakMemoryBytes?: number;
+  /** The newest complete one of the job that any of its hosts saw at the end. */
+  readonly checkpoint?: string;
   readonly reason: string;
   readonly end?: "completed" | "failed" | "stopped";
   readonly cause?: RunCause & { readonly host: HostId };

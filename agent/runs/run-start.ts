@@ -8,7 +8,7 @@
 
 import { join } from "node:path";
 import { asUser } from "../../access/run-as.ts";
-import type { RunOrder } from "../../protocol/agent-contract.ts";
+import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts";
 import { POLICY_VARIABLE } from "../../protocol/collective-files.ts";
 import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
 import { copyIn } from "./folder-fetch.ts";
@@ -148,7 +148,9 @@ export async function commit(
     masterPort,
     checkpointDir,
     ...(host.gpus !== undefined && { gpus: host.gpus }),
-    checkpoint: isBatch ? undefined : newestCheckpoint(disk, checkpointDir, order.formerTokens),
+    checkpoint: isBatch
+      ? undefined
+      : (newestCheckpoint(disk, checkpointDir, order.formerTokens) ?? handedOn(host, order)),
   };
   const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
   const become = runAs && asUser(runAs, { tmp: join(leaseDir, "tmp"), folders: handed, ...given });
@@ -191,6 +193,25 @@ export async function commit(
   createJsonOnce(disk, files.plan, plan);
   const input = names.length === 0 ? undefined : secretInput(names, secrets);
   await startOwnShim(host, run, { order, ports, ...(input !== undefined && { secrets: input }) });
+}
+
+/**
+ * The newest checkpoint of the job that this one goes on from. Throws HOST_REFUSED where rank 0 would begin from nothing. To processes in an image no
+ * folder of another job is shown: there the wall between jobs is the image's.
+ */
+export function handedOn(
+  { layout, system }: AgentHost,
+  { run, jobId, gang, host }: RunOrder,
+): CheckpointMark | undefined {
+  const from = run.checkpoint?.from;
+  if (from === undefined) return undefined;
+  const isShown = run.container === undefined;
+  const found = isShown ? newestCheckpoint(system.files, layout.checkpointDir(from)) : undefined;
+  if (found !== undefined || gang[0]?.host !== host) return found;
+  throw failure(
+    "HOST_REFUSED",
+    `${jobId} goes on from a checkpoint of ${from} (run.checkpoint.from), and ${host} has none: it was collected, or lies on another host. Name that host in constraints.hosts, or submit the job without run.checkpoint.from to begin anew.`,
+  );
 }
 
 /** The time limit is signed, and what suspended runs have used of it is not: that only shortens it. */

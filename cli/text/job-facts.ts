@@ -20,6 +20,12 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
     ["GPUs", gangText(gang)],
     ["tasks", arrayText(spec.array)],
     ["needs", constraintsText(spec.constraints)],
+    [
+      "goes on from",
+      run.checkpoint?.from === undefined
+        ? undefined
+        : `the newest checkpoint of ${run.checkpoint.from} on its hosts`,
+    ],
     ["resources", run.resources === undefined ? undefined : needText(run.resources)],
     ["command", run.command.map(shellWord).join(" ")],
     ["time limit", spec.timeLimitMs === undefined ? undefined : durationText(spec.timeLimitMs)],

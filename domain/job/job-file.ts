@@ -255,11 +255,12 @@ function checkpointOf(file: NonNullable<ReadJobFile["run"]>["checkpoint"]): {
   readonly checkpoint?: CheckpointRule;
 } {
   if (file === undefined) return {};
-  const { signal, command = [], dir, grace, interval } = file;
+  const { signal, command = [], dir, from, grace, interval } = file;
   return {
     checkpoint: {
       order: signal === undefined ? { kind: "command", command } : { kind: "signal", signal },
       ...(dir !== undefined && { dir }),
+      ...(from !== undefined && { from: jobId(from) }),
       graceMs: grace ?? DEFAULTS.checkpointGraceMs,
       ...(interval !== undefined && { intervalMs: interval }),
     },

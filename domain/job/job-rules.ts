@@ -31,6 +31,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...gangProblems(value),
     ...replacementProblems(value),
     ...checkpointProblems(value),
+    ...handedOnProblems(value),
     ...growthProblems(value),
     ...preemptionProblems(value),
     ...arrayProblems(value),
@@ -186,7 +187,40 @@ function replacementProblems(file: unknown): SchemaProblem[] {
   return [problemAt(file, path, { message, remedy: "write at most 1h" })];
 }
 
-const CHECKPOINT_KEYS: readonly string[] = ["signal", "command", "dir", "grace", "interval"];
+const CHECKPOINT_KEYS: readonly string[] = [
+  "signal",
+  "command",
+  "dir",
+  "from",
+  "grace",
+  "interval",
+];
+/** Beside `run.checkpoint.from`: why it cannot be, and what is to be done. */
+const BESIDE_FROM: readonly (readonly [
+  path: readonly string[],
+  message: string,
+  remedy: string,
+])[] = [
+  [
+    ["run", "checkpoint", "dir"],
+    "each run goes on from the newest checkpoint in dir",
+    "keep one of dir and from",
+  ],
+  [["array"], "each task of an array has checkpoints of its own", "leave from out"],
+  [
+    ["run", "container"],
+    "a container sees no folder of another job",
+    "write checkpoints to a shared run.checkpoint.dir, and leave from out",
+  ],
+];
+
+function handedOnProblems(file: unknown): SchemaProblem[] {
+  const path = ["run", "checkpoint", "from"];
+  if (valueAt(file, path) === undefined) return [];
+  return BESIDE_FROM.filter(([beside]) => valueAt(file, beside) !== undefined).map(
+    ([, message, remedy]) => problemAt(file, path, { message, remedy }),
+  );
+}
 
 function checkpointProblems(file: unknown): SchemaProblem[] {
   const path = ["run", "checkpoint"];

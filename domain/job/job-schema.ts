@@ -195,6 +195,11 @@ const checkpoint = z
       description: "Where checkpoints live. Default: the agent's own folder of the job.",
       examples: ["/shared/checkpoints/resnet"],
     }).optional(),
+    from: word(KEY, {
+      description:
+        "Id of an ended job: the job begins with its newest checkpoint in the agents' own folders, and on no host without one.",
+      examples: ["train-7"],
+    }).optional(),
     grace: duration({
       description: "Time that writing a checkpoint may take. Default: 1m.",
       examples: ["1m"],

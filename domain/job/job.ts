@@ -7,7 +7,7 @@
 import type { MessageProfile } from "../bandwidth/message-profile.ts";
 import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { EngineRule } from "./job-engine.ts";
-import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
+import type { ClusterId, HostId, JobId, TenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
 import type { FolderRule } from "./job-folder.ts";
 import type { ImageRule } from "./job-image.ts";
@@ -184,6 +184,8 @@ export interface CheckpointRule {
     | { readonly kind: "command"; readonly command: readonly string[] };
   /** Folder of checkpoints; the agent's own folder of the job when absent. */
   readonly dir?: string;
+  /** The job whose newest checkpoint in the agents' own folders the first run goes on from; never beside `dir`, an array, or an image. */
+  readonly from?: JobId;
   /** Time that a checkpoint may take. */
   readonly graceMs: Ms;
   /** Interval at which the processes write one by themselves, for the estimate of lost work. */

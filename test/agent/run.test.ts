@@ -14,6 +14,9 @@ import {
   runs,
   testAgent,
 } from "./fixture.ts";
+import { handedOn } from "../../agent/runs/run-start.ts";
+import type { ImageRule } from "../../domain/job/job-image.ts";
+import { jobId, parseHostId, token } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 
 afterEach(removeFolders);
@@ -168,6 +171,58 @@ describe("run", () => {
     const report = await agent.runs.run(order);
     expect(await outputOf(agent, order)).toBe(`${join(dir, "3", "step-10")}\n`);
     expect(report.checkpoint?.path).toBe(join(dir, "5", "step-30"));
+  });
+
+  describe("of a job that goes on from another", () => {
+    const from = jobId("train-7");
+    const checkpoint = {
+      order: { kind: "signal", signal: "USR1" },
+      graceMs: ms(1_000),
+      from,
+    } as const;
+    const line =
+      'echo "$ORBWEAVER_CHECKPOINT"; mkdir "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/own"';
+
+    it("hands over that one's newest checkpoint until there is one of its own", async () => {
+      const agent = testAgent();
+      const former = join(agent.host.layout.checkpointDir(from), "3", "step-10");
+      mkdirSync(former, { recursive: true });
+      const first = orderOf(line, { run: { checkpoint } });
+      const report = await agent.runs.run(first);
+      expect(await outputOf(agent, first)).toBe(`${former}\n`);
+      const own = join(agent.host.layout.checkpointDir(first.jobId), "5", "own");
+      expect(report.checkpoint?.path).toBe(own);
+      const next = orderOf(line, { run: { checkpoint }, token: token(6) });
+      await agent.runs.run(next);
+      expect(await outputOf(agent, next)).toBe(`${own}\n`);
+      expect(existsSync(former)).toBe(true);
+    });
+
+    it("refuses to begin from nothing", async () => {
+      const agent = testAgent();
+      const order = orderOf(line, { run: { checkpoint } });
+      await expect(agent.runs.run(order)).rejects.toMatchObject({
+        type: "HOST_REFUSED",
+        message: expect.stringMatching(/goes on from a checkpoint of train-7 .*has none/) as string,
+      });
+    });
+
+    it("shows no folder of another job to an image", () => {
+      const agent = testAgent();
+      mkdirSync(join(agent.host.layout.checkpointDir(from), "3", "step-10"), { recursive: true });
+      const container = { image: "a/b:1" } as unknown as ImageRule;
+      const inImage = orderOf(line, { run: { checkpoint, container } });
+      expect(() => handedOn(agent.host, inImage)).toThrow(/has none/);
+    });
+
+    it("starts on the other hosts of a gang without one", () => {
+      const agent = testAgent();
+      const gang = [
+        { host: parseHostId("c/other"), mask: 1, address: "10.0.0.2" },
+        { host: HOST, mask: 1, address: "10.0.0.1" },
+      ];
+      expect(handedOn(agent.host, orderOf(line, { run: { checkpoint }, gang }))).toBeUndefined();
+    });
   });
 
   it("keeps what a launcher of many processes needs: the shim is one for all ranks", async () => {

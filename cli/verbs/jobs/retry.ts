@@ -23,14 +23,14 @@ export function retryVerb(context: CommandContext): Command {
     .verb("retry")
     .summary("run ended jobs, or tasks of a job array, again")
     .description(
-      "Submits the file of a job that has ended as a new job, signed by you; of an array, its tasks that failed, and of a cancelled array those that did not complete. The new id is the former one with -r1, -r2 and so on, so the same retry twice starts one job. A job with run.checkpoint.dir goes on from its newest checkpoint.\n\nOf an array that has not ended, --task queues ended tasks again inside it, with a fresh count of attempts.",
+      "Submits the file of a job that has ended as a new job, signed by you; of an array, its tasks that failed, and of a cancelled array those that did not complete. The new id is the former one with -r1, -r2 and so on, so the same retry twice starts one job. A job with run.checkpoint.dir goes on from its newest checkpoint; with --from-checkpoint one whose checkpoints lie on its hosts does, too, and waits for those hosts.\n\nOf an array that has not ended, --task queues ended tasks again inside it, with a fresh count of attempts.",
     )
     .argument("<job>", "job id")
     .option("-t, --task <tasks>", "of an array: these tasks, e.g. 3,7-9")
     .option("-k, --key <key>", "id of the new job")
     .option(
       "--from-checkpoint",
-      "refuse unless the new job finds the checkpoints of the former one (run.checkpoint.dir)",
+      "go on from the newest checkpoint of the former job, and refuse where there is none",
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(

@@ -293,10 +293,30 @@ describe("a wrong job file", () => {
       'run.checkpoint.dir: "ckpt" does not begin with /; write the whole path, as the hosts see it',
     ],
     [{ signal: "USR1", grace: "0s" }, /"0s" is nothing/],
+    [{ signal: "USR1", from: "a b" }, /^run\.checkpoint\.from: /],
+    [
+      { signal: "USR1", from: "train-7", dir: "/x" },
+      "run.checkpoint.from: each run goes on from the newest checkpoint in dir; keep one of dir and from",
+    ],
   ])("checkpoint %j", (checkpoint, want) => {
     const [problem, ...others] = problemsOf({ ...SMALL_JOB, run: { command: "x", checkpoint } });
     expect(problem).toMatch(want);
     expect(others).toEqual([]);
+  });
+
+  it.each([
+    [{ array: { count: 2 } }, {}, /^run\.checkpoint\.from: each task of an array/],
+    [
+      {},
+      { container: { image: "docker.io/a/b:1" } },
+      /^run\.checkpoint\.from: a container sees no/,
+    ],
+    [{}, {}, undefined],
+  ])("from another job's checkpoint, beside %j and run %j", (more, run, want) => {
+    const checkpoint = { signal: "USR1", from: "train-7" };
+    const file = { ...SMALL_JOB, ...more, run: { command: "x", checkpoint, ...run } };
+    if (want === undefined) expect(specOf(file).run.checkpoint?.from).toBe("train-7");
+    else expect(problemsOf(file)).toEqual([expect.stringMatching(want)]);
   });
 
   it.each([
