@@ -10,6 +10,8 @@
  * of a host's members is one flow. Cost: events × links × flows.
  */
 
+import { ordered, type Operation } from "./simulated-schedule.ts";
+
 export interface SimulatedHost {
   readonly cluster: string;
   readonly hasNvlink: boolean;
@@ -32,10 +34,12 @@ export interface SimulatedStep {
   readonly microBatches: number;
   /** Host of cell stage × replicas + replica. */
   readonly cellHosts: readonly number[];
-  /** Of a micro-batch on a cell. */
-  readonly forwardMs: (stage: number, host: number) => number;
-  readonly backwardMs: (stage: number, host: number) => number;
-  /** Behind each stage, of a micro-batch. */
+  /** Of layers, of each stage: run r of stage j is number r × stages + j of all. */
+  readonly runs: number;
+  /** Of a micro-batch in a run on a host. */
+  readonly forwardMs: (run: number, host: number) => number;
+  readonly backwardMs: (run: number, host: number) => number;
+  /** Behind each run, of a micro-batch. */
   readonly sendBytes: readonly number[];
   /** Over each edge of a stage's ring. */
   readonly ringBytes: readonly number[];
@@ -43,7 +47,7 @@ export interface SimulatedStep {
   readonly ringRounds: number;
   /** Replicas in a row that share out experts; 1 where none do. */
   readonly experts: number;
-  /** By stage: a unit's bytes to each other of its group in a micro-batch, and how often something is exchanged in a forward pass. */
+  /** By run: a unit's bytes to each other of its group in a micro-batch, and how often something is exchanged in a forward pass. */
   readonly exchanges: readonly {
     readonly forward: number;
     readonly backward: number;
@@ -195,19 +199,8 @@ interface World {
   readonly send: (path: Path, bytes: number, done: () => void) => void;
 }
 
-type Operation = readonly [kind: "F" | "B", microBatch: number];
-
-/** One forward and one backward in turn, after as many forwards as there are stages behind. */
-function ordered(stage: number, stages: number, microBatches: number): readonly Operation[] {
-  const ahead = Math.min(stages - 1 - stage, microBatches);
-  const list: Operation[] = Array.from({ length: ahead }, (_, at) => ["F", at]);
-  for (let at = ahead; at < microBatches; at += 1) list.push(["F", at], ["B", at - ahead]);
-  for (let at = microBatches - ahead; at < microBatches; at += 1) list.push(["B", at]);
-  return list;
-}
-
 function startPipelines(step: SimulatedStep, world: World): void {
-  const { stages, replicas, microBatches, cellHosts, sendBytes } = step;
+  const { stages, replicas, runs, cellHosts, sendBytes } = step;
   const arrived = new Set<string>();
   const waiting = new Map<string, () => void>();
   const arrive = (key: string): void => {
@@ -221,7 +214,7 @@ function startPipelines(step: SimulatedStep, world: World): void {
   for (let cell = 0; cell < stages * replicas; cell += 1) {
     const stage = Math.floor(cell / replicas);
     const host = cellHosts[cell] ?? -1;
-    const list = ordered(stage, stages, microBatches);
+    const list = ordered(stage, step);
     const work = (at: number): void => {
       const operation = list[at];
       if (operation === undefined) {
@@ -229,25 +222,26 @@ function startPipelines(step: SimulatedStep, world: World): void {
         if (left[stage] === 0) gradients(stage);
         return;
       }
-      const [kind, microBatch] = operation;
-      const needed = `${kind} ${String(cell)} ${String(microBatch)}`;
-      const hasInput = kind === "F" ? stage > 0 : stage < stages - 1;
+      const [kind, microBatch, run] = operation;
+      const needed = `${kind} ${String(cell)} ${String(run)} ${String(microBatch)}`;
+      const hasInput = kind === "F" ? run > 0 : run < stages * runs - 1;
       const compute = (): void => {
-        const ms = kind === "F" ? step.forwardMs(stage, host) : step.backwardMs(stage, host);
+        const ms = kind === "F" ? step.forwardMs(run, host) : step.backwardMs(run, host);
         world.after(ms, () => {
-          exchange(step, { world, cell, kind }, () => {
+          exchange(step, { world, cell, kind, run }, () => {
             handOn();
           });
         });
         const handOn = (): void => {
-          const to = kind === "F" ? cell + replicas : cell - replicas;
-          if (to < 0 || to >= stages * replicas) {
+          const toRun = kind === "F" ? run + 1 : run - 1;
+          const to = (toRun % stages) * replicas + (cell % replicas);
+          if (toRun < 0 || toRun >= stages * runs) {
             work(at + 1);
             return;
           }
-          const bytes = sendBytes[kind === "F" ? stage : stage - 1] ?? 0;
+          const bytes = sendBytes[kind === "F" ? run : run - 1] ?? 0;
           world.send(world.wires.path(cell, to), bytes, () => {
-            arrive(`${kind} ${String(to)} ${String(microBatch)}`);
+            arrive(`${kind} ${String(to)} ${String(toRun)} ${String(microBatch)}`);
             work(at + 1);
           });
         };
@@ -262,15 +256,21 @@ function startPipelines(step: SimulatedStep, world: World): void {
 }
 
 function exchange(
-  { experts, replicas, exchanges }: SimulatedStep,
+  { experts, exchanges }: SimulatedStep,
   {
     world,
     cell,
     kind,
-  }: { readonly world: World; readonly cell: number; readonly kind: Operation[0] },
+    run,
+  }: {
+    readonly world: World;
+    readonly cell: number;
+    readonly kind: Operation[0];
+    readonly run: number;
+  },
   done: () => void,
 ): void {
-  const { forward, backward, calls } = exchanges[Math.floor(cell / replicas)] ?? NOTHING;
+  const { forward, backward, calls } = exchanges[run] ?? NOTHING;
   if (forward === 0) {
     done();
     return;

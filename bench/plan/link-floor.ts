@@ -11,6 +11,7 @@ import {
   exchangedBytes,
   expertParameters,
   ringTraffic,
+  stageLayers,
   type SimulatedPlan,
 } from "./simulated-plan.ts";
 
@@ -48,18 +49,25 @@ export function linkFloorMs(plan: SimulatedPlan): number {
       carry(`${from} to ${to}`, edge, site.between(from, to).gbs);
     });
   };
-  for (let stage = 0; stage < stages; stage += 1) {
-    const layers = model.layers.slice(bounds[stage], bounds[stage + 1]);
-    const sent = (layers.at(-1)?.outputBytes ?? 0) * microBatch * microBatches;
-    for (let replica = 0; replica < replicas && stage + 1 < stages; replica += 1) {
-      cross(hostOf(stage, replica), hostOf(stage + 1, replica), sent);
-      cross(hostOf(stage + 1, replica), hostOf(stage, replica), sent);
+  // A micro-batch goes from run to run, and from the last stage's back to the first where there are more.
+  const runs = bounds.length - 1;
+  for (let run = 0; run < runs; run += 1) {
+    const stage = run % stages;
+    const after = (run + 1) % stages;
+    const sent =
+      (model.layers[(bounds[run + 1] ?? 0) - 1]?.outputBytes ?? 0) * microBatch * microBatches;
+    for (let replica = 0; replica < replicas && run + 1 < runs; replica += 1) {
+      cross(hostOf(stage, replica), hostOf(after, replica), sent);
+      cross(hostOf(after, replica), hostOf(stage, replica), sent);
     }
-    const { forward, backward } = exchangedBytes(plan, stage);
+    const { forward, backward } = exchangedBytes(plan, run);
     for (let replica = 0; replica < replicas; replica += 1)
       for (let other = 0; other < replicas; other += 1)
         if (other !== replica && Math.floor(other / experts) === Math.floor(replica / experts))
           cross(hostOf(stage, replica), hostOf(stage, other), microBatches * (forward + backward));
+  }
+  for (let stage = 0; stage < stages; stage += 1) {
+    const layers = stageLayers(plan, stage);
     if (replicas === 1) continue;
     const isTied = stage > 0 && stage === stages - 1;
     const ofExperts = expertParameters(plan, stage);

@@ -1,7 +1,8 @@
 /**
  * @file Bytes of a stage's GPU by Megatron-LM's published formulas, from the arguments alone; nothing of the planner's memory is used.
  *
- * Weights, gradients and optimiser: `theoretical_memory_usage.py`, 18 a parameter or 6 + 12/d; of experts that e replicas share out 6 + 12 e/d of each
+ * Interleaved, the first stage keeps 1 + (p − 1)/(p v) times the layers of p of its micro-batches (Korthikanti et al. 2022, §4.2.3; the script's
+ * `interleaved_schedule_memory_penalty`), later ones two runs less each. Weights, gradients and optimiser: `theoretical_memory_usage.py`, 18 a parameter or 6 + 12/d; of experts that e replicas share out 6 + 12 e/d of each
  * 1/e. Activations: table 2 of Korthikanti et al. 2022 or the script's 18 + 4 f/h, the larger. Neither covers latent attention and experts, so blocks
  * with them count the 16-bit inputs of each product, of fused attention and of norms, as the paper counts its own. Where
  * the arguments say that nothing drops out, the embedding's mask, the script's `s b h`, is not there.
@@ -62,9 +63,18 @@ export function publishedBytes(flags: MegatronFlags, stage: number, replicas: nu
   const [t, p] = [value("tensor-model-parallel-size"), value("pipeline-model-parallel-size")];
   const degree = Number(flags["expert-model-parallel-size"] ?? 1);
   if (t > 1 && flags["sequence-parallel"] !== true) throw new Error("tokens are not split");
+  const each = value("num-layers-per-virtual-pipeline-stage");
+  const runs = each === 0 ? 1 : value("num-layers") / p / each;
+  if (!Number.isInteger(runs)) throw new Error("blocks are no multiple of virtual stages");
   const counts = blocksOf(flags);
   const first = counts.slice(0, stage).reduce((sum, count) => sum + count, 0);
-  const blocks = Array.from({ length: counts[stage] ?? 0 }, (_, at) => blockAt(flags, first + at));
+  const size = (counts[stage] ?? 0) / runs;
+  const blocks = Array.from({ length: counts[stage] ?? 0 }, (_, at) =>
+    blockAt(
+      flags,
+      runs === 1 ? first + at : (Math.floor(at / size) * p + stage) * size + (at % size),
+    ),
+  );
   const sum = (of: (block: Block) => number): number =>
     blocks.reduce((total, block) => total + of(block), 0);
   const padded = Math.ceil(value("vocab-size") / (128 * t)) * 128 * t;
@@ -82,7 +92,12 @@ export function publishedBytes(flags: MegatronFlags, stage: number, replicas: nu
     ? parameters * (6 + 12 / replicas) + experts * (6 + (12 * degree) / replicas)
     : 18 * (parameters + experts);
   const isWhole = flags["recompute-granularity"] === "full";
-  const inFlight = Math.min(value("global-batch-size") / replicas / b, p - stage);
+  const microBatches = value("global-batch-size") / replicas / b;
+  if (runs > 1 && microBatches % p !== 0) throw new Error("micro-batches come in no whole groups");
+  const inFlight = Math.min(
+    microBatches,
+    runs === 1 ? p - stage : p * (1 + (p - 1) / (p * runs)) - (2 * stage) / runs,
+  );
   const logits = isLast ? 4 * s * b * (h + padded) : 0;
   const kept = isWhole
     ? inFlight * blocks.length * 2 * s * b * h +

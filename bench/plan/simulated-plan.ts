@@ -39,41 +39,48 @@ export function ringTraffic({
   return { bytes: gradientBytes + (isSharded ? 2 : gradientBytes), rounds: 1 };
 }
 
-/** What a unit sends to each other of its group in a micro-batch: tokens out and results back, as much again in backward, once more where it recomputes. */
+/** What a unit sends to each other of its group in a micro-batch and run of layers: tokens out and results back, as much again in backward, once more where it recomputes. */
 export function exchangedBytes(
   { model, split: { bounds, microBatch, isRecomputing, experts = 1 } }: SimulatedPlan,
-  stage: number,
+  run: number,
 ): { readonly forward: number; readonly backward: number } {
-  const layers = model.layers.slice(bounds[stage], bounds[stage + 1]);
+  const layers = model.layers.slice(bounds[run], bounds[run + 1]);
   const tokens = layers.reduce((sum, { expertBytes = 0 }) => sum + expertBytes, 0);
   const forward = experts === 1 ? 0 : (2 * tokens * microBatch) / experts;
   return { forward, backward: isRecomputing ? 2 * forward : forward };
 }
 
 /** Of a stage's experts, where replicas share them out; else 0. */
-export const expertParameters = (
-  { model, split: { bounds, experts = 1 } }: SimulatedPlan,
-  stage: number,
-): number =>
-  experts === 1
+export const expertParameters = (plan: SimulatedPlan, stage: number): number =>
+  (plan.split.experts ?? 1) === 1
     ? 0
-    : model.layers
-        .slice(bounds[stage], bounds[stage + 1])
-        .reduce((sum, { expertParameters: own = 0 }) => sum + own, 0);
+    : stageLayers(plan, stage).reduce((sum, { expertParameters: own = 0 }) => sum + own, 0);
+
+/** Of a stage, in all of its runs: every so many runs there are as stages is its own. */
+export const stageLayers = (
+  { model, split: { bounds, stages } }: SimulatedPlan,
+  stage: number,
+): PlanModel["layers"] =>
+  bounds
+    .slice(0, -1)
+    .flatMap((from, run) =>
+      run % stages === stage ? model.layers.slice(from, bounds[run + 1]) : [],
+    );
 
 export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
   const { model, site, split, gradientBytes } = plan;
   const traffic = ringTraffic(plan);
   const { stages, replicas, width, microBatch, microBatches, bounds } = split;
-  const layersOf = (stage: number): PlanModel["layers"] =>
-    model.layers.slice(bounds[stage], bounds[stage + 1]);
-  const computeMs = (stage: number, host: number): number =>
-    (layersOf(stage).reduce((sum, { forwardFlops }) => sum + forwardFlops, 0) * microBatch) /
+  const runs = bounds.length - 1;
+  const layersOf = (run: number): PlanModel["layers"] =>
+    model.layers.slice(bounds[run], bounds[run + 1]);
+  const computeMs = (run: number, host: number): number =>
+    (layersOf(run).reduce((sum, { forwardFlops }) => sum + forwardFlops, 0) * microBatch) /
     (width * (site.hosts[host]?.teraflops ?? 0) * MODEL_FLOP_SHARE * 1e9);
-  const syncMs = (stage: number, host: number): number => {
+  const syncMs = (run: number, host: number): number => {
     const inside = site.hosts[host]?.inside;
     if (width === 1 || inside === undefined) return 0;
-    const layers = layersOf(stage);
+    const layers = layersOf(run);
     const bytes = layers.reduce((sum, layer) => sum + layer.tensorSyncs * layer.outputBytes, 0);
     const ring = (2 * (width - 1)) / width;
     return (
@@ -81,14 +88,14 @@ export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
       2 * layers.length * (width - 1) * inside.latencyMs
     );
   };
-  const scoresMs = (stage: number, host: number): number =>
+  const scoresMs = (run: number, host: number): number =>
     split.isRecomputingScores === true
-      ? (layersOf(stage).reduce((sum, { scoreFlops = 0 }) => sum + scoreFlops, 0) * microBatch) /
+      ? (layersOf(run).reduce((sum, { scoreFlops = 0 }) => sum + scoreFlops, 0) * microBatch) /
         (width * (site.hosts[host]?.teraflops ?? 0) * MODEL_FLOP_SHARE * 1e9)
       : 0;
   const again = split.isRecomputing ? 1 : 0;
   const parameters = Array.from({ length: stages }, (_, stage) => {
-    const own = layersOf(stage).reduce((sum, layer) => sum + layer.parameters, 0);
+    const own = stageLayers(plan, stage).reduce((sum, layer) => sum + layer.parameters, 0);
     return (
       own -
       expertParameters(plan, stage) +
@@ -106,21 +113,20 @@ export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
     between: site.between,
     ...{ stages, replicas, width, microBatches },
     cellHosts: split.cells.map(({ host }) => host),
-    forwardMs: (stage, host) => computeMs(stage, host) + syncMs(stage, host),
-    backwardMs: (stage, host) =>
-      (2 + again) * computeMs(stage, host) +
-      scoresMs(stage, host) +
-      (1 + again) * syncMs(stage, host),
+    runs: runs / stages,
+    forwardMs: (run, host) => computeMs(run, host) + syncMs(run, host),
+    backwardMs: (run, host) =>
+      (2 + again) * computeMs(run, host) + scoresMs(run, host) + (1 + again) * syncMs(run, host),
     sendBytes: Array.from(
-      { length: stages },
-      (_, stage) => (layersOf(stage).at(-1)?.outputBytes ?? 0) * microBatch,
+      { length: runs },
+      (_, run) => (layersOf(run).at(-1)?.outputBytes ?? 0) * microBatch,
     ),
     ringBytes: parameters.map((count) => (count * traffic.bytes * (replicas - 1)) / replicas),
     ringRounds: traffic.rounds,
     experts: split.experts ?? 1,
-    exchanges: Array.from({ length: stages }, (_, stage) => ({
-      ...exchangedBytes(plan, stage),
-      calls: 2 * layersOf(stage).filter(({ expertBytes = 0 }) => expertBytes > 0).length,
+    exchanges: Array.from({ length: runs }, (_, run) => ({
+      ...exchangedBytes(plan, run),
+      calls: 2 * layersOf(run).filter(({ expertBytes = 0 }) => expertBytes > 0).length,
     })),
     expertBytes: Array.from(
       { length: stages },

@@ -72,17 +72,20 @@ const shellText = (argument: string): string =>
 
 function stagesTable({ model, site, plan }: Planned, width: number): string {
   const { split } = plan;
-  const rows = plan.stages.map(({ layers: [from, to], parameters, memoryGiB, cardGiB }, stage) => {
+  const rows = plan.stages.map(({ runs, parameters, memoryGiB, cardGiB }, stage) => {
     const cells = split.cells.slice(stage * split.replicas, (stage + 1) * split.replicas);
     const byHost = new Map<string, number>();
     for (const { host, width: gpus } of cells) {
       const id = site.hosts[host]?.id ?? "";
       byHost.set(id, (byHost.get(id) ?? 0) + gpus);
     }
-    const [first, last] = [model.layers[from]?.name ?? "", model.layers[to - 1]?.name ?? ""];
+    const named = ([from, to]: readonly [number, number]): string => {
+      const [first, last] = [model.layers[from]?.name ?? "", model.layers[to - 1]?.name ?? ""];
+      return first === last ? first : `${first} – ${last}`;
+    };
     return [
       String(stage),
-      first === last ? first : `${first} – ${last}`,
+      runs.map(named).join(", "),
       billions(parameters),
       `${memoryGiB.toFixed(1)} of ${cardGiB}`,
       [...byHost].map(([id, gpus]) => `${id}:${gpus}`).join(" "),
@@ -162,6 +165,10 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
   if (split.experts !== undefined)
     lines.push(
       `experts are shared out over ${split.experts} replicas: less memory for each, and tokens travel to their experts`,
+    );
+  if (split.runs !== undefined)
+    lines.push(
+      `each stage has ${split.runs} runs of layers (interleaved): the pipeline fills in 1/${split.runs} of the time, and sends ${split.runs} times as often`,
     );
   if (split.isRecomputing)
     lines.push("activations are computed again: they would not fit otherwise");

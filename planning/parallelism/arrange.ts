@@ -17,7 +17,7 @@ import type { PlanSite, Unit } from "./site.ts";
 export interface Grid {
   readonly stages: number;
   readonly replicas: number;
-  /** Of one step between neighbouring stages of one replica, by the earlier stage. */
+  /** Of one step between neighbouring stages of one replica, by the earlier stage; of the last stage, to the first. */
   readonly sendBytes: readonly number[];
   /** Gradients of one stage, but of experts that replicas share out. */
   readonly reduceBytes: readonly number[];
@@ -58,8 +58,9 @@ export function cellGraph({ stages, replicas, sendBytes, reduceBytes, experts }:
   for (let stage = 0; stage < stages; stage += 1) {
     for (let replica = 0; replica < replicas; replica += 1) {
       const cell = stage * replicas + replica;
-      if (stage + 1 < stages)
-        edges.push({ a: cell, b: cell + replicas, weight: sendBytes[stage] ?? 0 });
+      const next = stage + 1 < stages ? cell + replicas : replica;
+      const weight = sendBytes[stage] ?? 0;
+      if (next !== cell && weight > 0) edges.push({ a: cell, b: next, weight });
       // Every pair counts, because the order of the ring is free and any split of the replicas costs.
       for (let other = replica + 1; other < replicas; other += 1)
         edges.push({

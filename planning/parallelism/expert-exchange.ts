@@ -46,18 +46,18 @@ export interface PassBytes {
   readonly backward: number;
 }
 
-/** Of a micro-batch and stage. Backward sends as much again, and so does a second forward. */
-export function exchangeBytes(split: Split, stage: number, sums: LayerSums): PassBytes {
+/** Of a micro-batch and a run of layers (split.ts). Backward sends as much again, and so does a second forward. */
+export function exchangeBytes(split: Split, run: number, sums: LayerSums): PassBytes {
   const degree = expertDegree(split);
   if (degree === 1) return { forward: 0, backward: 0 };
-  const [from, to] = boundsOf(split, stage);
+  const [from, to] = boundsOf(split, run);
   const forward = (2 * range(sums.expertBytes, from, to) * split.microBatch) / degree;
   return { forward, backward: forward * (split.isRecomputing ? 2 : 1) };
 }
 
-/** How often a stage's units exchange something in a forward pass, for the latency. */
-export const exchangeCalls = (split: Split, stage: number, sums: LayerSums): number =>
-  expertDegree(split) === 1 ? 0 : 2 * range(sums.expertLayers, ...boundsOf(split, stage));
+/** How often a run's units exchange something in a forward pass, for the latency. */
+export const exchangeCalls = (split: Split, run: number, sums: LayerSums): number =>
+  expertDegree(split) === 1 ? 0 : 2 * range(sums.expertLayers, ...boundsOf(split, run));
 
 /** Others of a cell's group on its own host. */
 export function besideOnHost({ cells, experts = 1 }: ExchangeCells, cell: number): number {

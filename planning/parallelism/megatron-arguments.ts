@@ -26,6 +26,7 @@ export function megatronArguments(
   return [
     `--tensor-model-parallel-size ${split.width}`,
     `--pipeline-model-parallel-size ${split.stages}`,
+    ...interleavingArguments(split, shape),
     ...(split.experts === undefined ? [] : [`--expert-model-parallel-size ${split.experts}`]),
     ...(isSequenceParallel(split, shape) ? ["--sequence-parallel"] : []),
     `--micro-batch-size ${split.microBatch}`,
@@ -125,13 +126,23 @@ const latentArguments = (latent: LatentShape): readonly string[] => [
   "--qk-layernorm",
 ];
 
+const interleavingArguments = (
+  { stages, runs }: Split,
+  shape: TransformerShape | undefined,
+): readonly string[] =>
+  runs === undefined || shape === undefined
+    ? []
+    : [`--num-layers-per-virtual-pipeline-stage ${shape.layers / (stages * runs)}`];
+
 function layoutArguments(
   stages: TrainingPlan["stages"],
   split: Split,
   shape: TransformerShape | undefined,
 ): readonly string[] {
-  if (shape === undefined || split.stages === 1) return [];
-  const blocks = stages.map(({ layers: [from, to] }) => blocksIn(from, to, shape));
+  if (shape === undefined || split.stages === 1 || split.runs !== undefined) return [];
+  const blocks = stages.map(({ runs }) =>
+    runs.reduce((sum, [from, to]) => sum + blocksIn(from, to, shape), 0),
+  );
   if (new Set(blocks).size === 1) return [];
   return [`--pipeline-model-parallel-layout ${layoutText(blocks)}`];
 }

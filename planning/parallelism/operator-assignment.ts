@@ -50,7 +50,7 @@ export function operatorAssignment(
       .map(({ host, rank }) => `${host}:${rank - (firstRanks.get(host) ?? 0)}`),
     memoryGiB,
   }));
-  const operators = plan.stages.flatMap(({ layers: [from, to] }, stage) =>
+  const operators = plan.stages.flatMap(({ runs: [[from, to] = [0, 0]] }, stage) =>
     layers
       .slice(from, to)
       .flatMap((layer) => layer.operators ?? [])

@@ -15,6 +15,8 @@ export interface PipelineCells {
   readonly stages: number;
   readonly width: number;
   readonly experts?: number;
+  /** Of each stage (split.ts): with several the last stage and the first send to each other, too. */
+  readonly runs?: number;
   readonly cells: readonly Unit[];
 }
 
@@ -54,7 +56,7 @@ export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
       lastSender[link] = cell;
       senders[link] = (senders[link] ?? 0) + 1;
     };
-    const [next, previous] = [cells[cell + replicas], cells[cell - replicas]];
+    const [next, previous] = neighboursOf(split, cell);
     if (next !== undefined) eachLink(links, [from, next.host], count);
     if (previous !== undefined) eachLink(links, [from, previous.host], count);
     if (experts > 1) eachExchangeLink(split, { cell, links }, count);
@@ -67,9 +69,18 @@ const sendersTo = (split: PipelineCells, cell: number): number =>
   neighboursOnHost(split, cell) + besideOnHost(split, cell);
 
 /** Neighbours of a cell in its pipeline that lie on its own host. */
-export function neighboursOnHost({ replicas, cells }: PipelineCells, cell: number): number {
-  const host = cells[cell]?.host;
-  return (
-    Number(cells[cell + replicas]?.host === host) + Number(cells[cell - replicas]?.host === host)
-  );
+export function neighboursOnHost(split: PipelineCells, cell: number): number {
+  const host = split.cells[cell]?.host;
+  const [next, previous] = neighboursOf(split, cell);
+  return Number(next?.host === host) + Number(previous !== next && previous?.host === host);
+}
+
+/** In the order of a micro-batch forward. */
+function neighboursOf(
+  { replicas, stages, runs = 1, cells }: PipelineCells,
+  cell: number,
+): readonly [next: Unit | undefined, previous: Unit | undefined] {
+  const count = stages * replicas;
+  const at = (to: number): Unit | undefined => cells[runs > 1 ? (to + count) % count : to];
+  return [at(cell + replicas), at(cell - replicas)];
 }

@@ -1,71 +1,121 @@
 /**
- * @file The time of one pipeline under 1F1B, from what each stage's forward and backward take with their sends.
+ * @file The time of one pipeline under 1F1B, from what each run of layers takes forward and backward with its sends.
  *
- * Stage j of p runs p − 1 − j forwards ahead, then one forward and one backward in turn (PipeDream-Flush; Megatron-LM). An operation starts
- * when its input has arrived and the stage is free; a stage is busy while it sends. The times of a few more micro-batches than the pipeline
- * takes to fill are computed one by one; each further one adds what the busiest stage takes for it, because every cycle of the schedule's
- * dependencies is a mean over stages. Cost: O(stages × (2 × stages + 8)) at most.
+ * Stage j of p runs p − 1 − j forwards ahead, then one forward and one backward in turn (PipeDream-Flush; Megatron-LM). Interleaved, a stage has v runs of
+ * layers and 2 (p − 1 − j) + (v − 1) p forwards ahead, of p micro-batches through each run in turn (Narayanan et al. 2021, §2.2; Megatron-LM's
+ * schedule), so the pipeline fills in 1/v of the time. An operation starts when its input has arrived and the stage is free; a stage is busy while it sends.
+ * The times of a few more micro-batches than the pipeline takes to fill are computed one by one; each further one adds what the busiest stage takes
+ * for it, because every cycle of the schedule's dependencies is a mean over stages; interleaved, each further p add what the last p did, where that is more.
+ * Cost: O(stages × (2 × stages + 8)) at most; interleaved O(runs × 7 × stages²).
  */
 
 export interface StageTimes {
-  /** By stage: compute and send, in milliseconds. */
+  readonly stages: number;
+  /** By run of all stages (split.ts): compute and send, in milliseconds. */
   readonly forwardMs: Float64Array;
   readonly backwardMs: Float64Array;
 }
 
-export function pipelineMs({ forwardMs, backwardMs }: StageTimes, microBatches: number): number {
-  const stages = forwardMs.length;
+export function pipelineMs(times: StageTimes, microBatches: number): number {
+  const { stages, forwardMs, backwardMs } = times;
   let busiest = 0;
-  for (let stage = 0; stage < stages; stage += 1)
-    busiest = Math.max(busiest, (forwardMs[stage] ?? 0) + (backwardMs[stage] ?? 0));
+  for (let stage = 0; stage < stages; stage += 1) {
+    let own = 0;
+    for (let run = stage; run < forwardMs.length; run += stages)
+      own += (forwardMs[run] ?? 0) + (backwardMs[run] ?? 0);
+    busiest = Math.max(busiest, own);
+  }
   if (stages === 1) return microBatches * busiest;
+  if (forwardMs.length > stages) return interleavedMs(times, { microBatches, busiest });
   const played = Math.min(microBatches, 2 * stages + 8);
-  return filledMs({ forwardMs, backwardMs }, played) + (microBatches - played) * busiest;
+  return filledMs(times, played) + (microBatches - played) * busiest;
 }
 
-function filledMs({ forwardMs, backwardMs }: StageTimes, microBatches: number): number {
-  const stages = forwardMs.length;
-  /** When the results of a stage's forwards and backwards have arrived; NaN before. */
-  const forwards = new Float64Array(stages * microBatches).fill(NaN);
-  const backwards = new Float64Array(stages * microBatches).fill(NaN);
+/** Of p micro-batches each: as many as fill the pipeline whatever its runs, and one more. */
+const FILLED = 3;
+
+function interleavedMs(
+  times: StageTimes,
+  { microBatches, busiest }: { readonly microBatches: number; readonly busiest: number },
+): number {
+  const { stages } = times;
+  if (microBatches <= (FILLED + 1) * stages) return filledMs(times, microBatches);
+  const filled = filledMs(times, (FILLED + 1) * stages);
+  const each = Math.max(filled - filledMs(times, FILLED * stages), stages * busiest);
+  return filled + (microBatches / stages - FILLED - 1) * each;
+}
+
+function filledMs({ stages, forwardMs, backwardMs }: StageTimes, microBatches: number): number {
+  const count = forwardMs.length;
+  const order: Order = { stages, runs: count / stages, microBatches };
+  /** When the results of a run's forwards and backwards have arrived; NaN before. */
+  const forwards = new Float64Array(count * microBatches).fill(NaN);
+  const backwards = new Float64Array(count * microBatches).fill(NaN);
   const freeAt = new Float64Array(stages);
   const done = new Int32Array(stages);
-  let left = 2 * stages * microBatches;
+  let left = 2 * count * microBatches;
   while (left > 0) {
+    const before = left;
     for (let stage = 0; stage < stages; stage += 1) {
-      const ahead = Math.min(stages - 1 - stage, microBatches);
+      const ahead = aheadOf(stage, order);
       for (;;) {
         const at = done[stage] ?? 0;
-        if (at === 2 * microBatches) break;
-        const [isForward, number] = operation(at, ahead, microBatches);
+        if (at === 2 * order.runs * microBatches) break;
+        const [isForward, number, own] = operation(at, ahead, order);
+        const run = own * stages + stage;
         const input = isForward
-          ? stage === 0
+          ? run === 0
             ? 0
-            : (forwards[(stage - 1) * microBatches + number] ?? NaN)
-          : stage === stages - 1
+            : (forwards[(run - 1) * microBatches + number] ?? NaN)
+          : run === count - 1
             ? 0
-            : (backwards[(stage + 1) * microBatches + number] ?? NaN);
+            : (backwards[(run + 1) * microBatches + number] ?? NaN);
         if (Number.isNaN(input)) break;
-        const ms = (isForward ? forwardMs[stage] : backwardMs[stage]) ?? 0;
+        const ms = (isForward ? forwardMs[run] : backwardMs[run]) ?? 0;
         const end = Math.max(freeAt[stage] ?? 0, input) + ms;
         freeAt[stage] = end;
-        (isForward ? forwards : backwards)[stage * microBatches + number] = end;
+        (isForward ? forwards : backwards)[run * microBatches + number] = end;
         done[stage] = at + 1;
         left -= 1;
       }
     }
+    if (left === before)
+      throw new RangeError("interleaved micro-batches are no multiple of stages");
   }
   return Math.max(...freeAt);
 }
 
-/** Forwards alone first, then a forward and a backward in turn, then backwards alone. */
+export interface Order {
+  readonly stages: number;
+  /** Of each stage. */
+  readonly runs: number;
+  /** A multiple of the stages where these have several runs. */
+  readonly microBatches: number;
+}
+
+/** Forwards of a stage before its first backward but for one. */
+export const aheadOf = (stage: number, { stages, runs, microBatches }: Order): number => {
+  const behind = stages - 1 - stage;
+  return Math.min(runs === 1 ? behind : 2 * behind + (runs - 1) * stages, runs * microBatches);
+};
+
+/** Forwards alone first, then a forward and a backward in turn, then backwards alone. `own`: the stage's first run is 0. */
 export function operation(
   at: number,
   ahead: number,
-  microBatches: number,
-): readonly [isForward: boolean, microBatch: number] {
-  if (at < ahead) return [true, at];
-  const inTurn = at - ahead;
-  if (inTurn >= 2 * (microBatches - ahead)) return [false, at - microBatches];
-  return inTurn % 2 === 0 ? [true, ahead + inTurn / 2] : [false, (inTurn - 1) / 2];
+  { stages, runs, microBatches }: Order,
+): readonly [isForward: boolean, microBatch: number, own: number] {
+  const total = runs * microBatches;
+  let [isForward, number] = [true, at];
+  if (at >= ahead) {
+    const inTurn = at - ahead;
+    if (inTurn >= 2 * (total - ahead)) [isForward, number] = [false, at - total];
+    else if (inTurn % 2 === 0) number = ahead + inTurn / 2;
+    else [isForward, number] = [false, (inTurn - 1) / 2];
+  }
+  if (runs === 1) return [isForward, number, 0];
+  const group = stages * runs;
+  const own = Math.floor((number % group) / stages);
+  const microBatch = Math.floor(number / group) * stages + (number % stages);
+  return [isForward, microBatch, isForward ? own : runs - 1 - own];
 }

@@ -27,6 +27,8 @@ export interface PlanDocument {
   readonly framework: FrameworkChoice;
   readonly dataParallel: number;
   readonly pipelineParallel: number;
+  /** Runs of layers of each stage (interleaved 1F1B); 1 without. */
+  readonly virtualStages: number;
   readonly tensorParallel: number;
   /** Inside the replicas: so many in a row share out the experts of a layer. */
   readonly expertParallel: number;
@@ -43,6 +45,8 @@ export interface PlanDocument {
   readonly stages: readonly {
     readonly firstLayer: number;
     readonly layers: number;
+    /** Where they are several: first layer and count of each, in the order in which a micro-batch passes them. */
+    readonly runs?: readonly (readonly [firstLayer: number, layers: number])[];
     readonly memoryGiB: number;
   }[];
   readonly ranks: readonly PlanRank[];
@@ -118,6 +122,7 @@ export function planDocument(
     framework: plan.framework,
     dataParallel: replicas,
     pipelineParallel: stages,
+    virtualStages: split.runs ?? 1,
     tensorParallel: width,
     expertParallel: expertDegree(split),
     globalBatch: plan.batch,
@@ -129,9 +134,10 @@ export function planDocument(
     shardOptimizer: split.isSharded,
     shardGradients: split.shards !== undefined,
     shardParameters: split.shards === "parameters",
-    stages: plan.stages.map(({ layers: [from, to], memoryGiB }) => ({
-      firstLayer: from,
-      layers: to - from,
+    stages: plan.stages.map(({ runs, memoryGiB }) => ({
+      firstLayer: runs[0]?.[0] ?? 0,
+      layers: runs.reduce((sum, [from, to]) => sum + to - from, 0),
+      ...(runs.length > 1 && { runs: runs.map(([from, to]) => [from, to - from] as const) }),
       memoryGiB: Number(memoryGiB.toFixed(2)),
     })),
     ranks: ranks.sort((a, b) => a.rank - b.rank),
@@ -196,8 +202,14 @@ export function planLine({ split, stepMs, samplesPerSecond }: TrainingPlan): str
 }
 
 /** Experts are shared out inside the replicas, so their degree is no factor of the GPUs. */
-export const degreesText = ({ replicas, stages, width, experts }: TrainingPlan["split"]): string =>
-  `DP ${replicas}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages} × TP ${width}`;
+export const degreesText = ({
+  replicas,
+  stages,
+  width,
+  experts,
+  runs,
+}: TrainingPlan["split"]): string =>
+  `DP ${replicas}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages}${runs === undefined ? "" : ` (VP ${runs})`} × TP ${width}`;
 
 const SHARDED = {
   optimizer: "optimiser state",

@@ -27,7 +27,17 @@ import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
 import { unitsOf } from "./site.ts";
-import { expertDegree, layerSums, sharedExperts, type LayerSums, type Split } from "./split.ts";
+import {
+  boundsOf,
+  expertDegree,
+  layerSums,
+  overRuns,
+  range,
+  runCount,
+  sharedExperts,
+  type LayerSums,
+  type Split,
+} from "./split.ts";
 import { isHeldEverywhere, shiftedBounds } from "./stage-bounds.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
 import { stageMemory } from "./stage-memory.ts";
@@ -43,7 +53,8 @@ export interface PlanRequest extends CandidateRequest {
 }
 
 export interface StagePlan {
-  readonly layers: readonly [from: number, to: number];
+  /** Its layers; several runs where it is interleaved. */
+  readonly runs: readonly (readonly [from: number, to: number])[];
   readonly parameters: number;
   readonly memory: MemoryParts;
   readonly memoryGiB: number;
@@ -125,7 +136,10 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     });
     programmes.push(...(arranged?.programmes ?? []));
     const starts = [finalist];
-    const given = request.bounds === undefined ? undefined : { ...split, bounds: request.bounds };
+    const given =
+      request.bounds === undefined || split.runs !== undefined
+        ? undefined
+        : { ...split, bounds: request.bounds };
     if (given?.bounds.length === split.bounds.length && isHeldEverywhere(given, site, sums))
       starts.push(timed(search, given, finalist.arrangement));
     if (arranged !== undefined) {
@@ -195,19 +209,21 @@ function played(
 
 function gridOf(split: Split, sums: LayerSums): Grid {
   const stages = Array.from({ length: split.stages }, (_, stage) => stage);
-  const bound = (stage: number): number => split.bounds[stage] ?? 0;
-  const of = (total: Float64Array, from: number, to: number): number =>
-    (total[to] ?? 0) - (total[from] ?? 0);
+  const count = runCount(split);
   return {
     stages: split.stages,
     replicas: split.replicas,
-    sendBytes: stages.map((stage) => {
-      const to = bound(stage + 1);
-      return 2 * split.microBatches * split.microBatch * of(sums.outputs, to - 1, to);
-    }),
+    // After the last run nothing is sent; after an earlier one of the last stage, to the first.
+    sendBytes: stages.map((stage) =>
+      overRuns(split, stage, (run) => {
+        const [, to] = boundsOf(split, run);
+        const bytes = 2 * split.microBatches * split.microBatch * range(sums.outputs, to - 1, to);
+        return run === count - 1 ? 0 : bytes;
+      }),
+    ),
     reduceBytes: stages.map(
       (stage) =>
-        2 * of(sums.parameters, bound(stage), bound(stage + 1)) -
+        2 * overRuns(split, stage, (run) => range(sums.parameters, ...boundsOf(split, run))) -
         2 * sharedExperts(split, stage, sums),
     ),
     ...(split.experts !== undefined && {
@@ -217,8 +233,11 @@ function gridOf(split: Split, sums: LayerSums): Grid {
           (stage) => (2 * sharedExperts(split, stage, sums)) / expertDegree(split),
         ),
         exchangeBytes: stages.map((stage) => {
-          const { forward, backward } = exchangeBytes(split, stage, sums);
-          return split.microBatches * (forward + backward);
+          const bytes = overRuns(split, stage, (run) => {
+            const { forward, backward } = exchangeBytes(split, run, sums);
+            return forward + backward;
+          });
+          return split.microBatches * bytes;
         }),
       },
     }),
@@ -237,12 +256,14 @@ function planOf(
 ): TrainingPlan {
   const { model, site, batch } = request;
   const stages = Array.from({ length: split.stages }, (_, stage): StagePlan => {
-    const [from, to] = [split.bounds[stage] ?? 0, split.bounds[stage + 1] ?? 0];
+    const runs = Array.from({ length: split.runs ?? 1 }, (__, own) =>
+      boundsOf(split, own * split.stages + stage),
+    );
     const memory = stageMemory(split, stage, sums);
     const cells = split.cells.slice(stage * split.replicas, (stage + 1) * split.replicas);
     return {
-      layers: [from, to],
-      parameters: (sums.parameters[to] ?? 0) - (sums.parameters[from] ?? 0),
+      runs,
+      parameters: runs.reduce((sum, [from, to]) => sum + range(sums.parameters, from, to), 0),
       memory,
       memoryGiB: memoryGiB(memory),
       cardGiB: Math.min(...cells.map(({ host }) => site.hosts[host]?.memoryGiB ?? 0)),

@@ -11,6 +11,11 @@ export interface Split {
   readonly width: number;
   /** Replicas in a row that share out the experts of each layer (expert parallelism, inside the replicas); 1 where absent. */
   readonly experts?: number;
+  /**
+   * Runs of layers of each stage (interleaved 1F1B, "virtual stages"); 1 where absent. A micro-batch passes the stages once for each: run r of stage j is number
+   * r × stages + j of all, and `bounds` has the first layer of each of these.
+   */
+  readonly runs?: number;
   /** Samples. */
   readonly microBatch: number;
   readonly microBatches: number;
@@ -22,7 +27,7 @@ export interface Split {
   readonly isSharded: boolean;
   /** What else is. */
   readonly shards?: Shards;
-  /** First layer of each stage, and the count of layers at the end. */
+  /** First layer of each stage, or of each of their runs, and the count of layers at the end. */
   readonly bounds: readonly number[];
   readonly cells: readonly Unit[];
 }
@@ -108,23 +113,41 @@ export function layerSums(
 export const range = (sums: Float64Array, from: number, to: number): number =>
   (sums[to] ?? 0) - (sums[from] ?? 0);
 
-export const boundsOf = (split: Split, stage: number): readonly [number, number] => [
-  split.bounds[stage] ?? 0,
-  split.bounds[stage + 1] ?? 0,
+/** Of a run of all stages; without interleaving a stage is a run. */
+export const boundsOf = (split: Pick<Split, "bounds">, run: number): readonly [number, number] => [
+  split.bounds[run] ?? 0,
+  split.bounds[run + 1] ?? 0,
 ];
+
+/** Over all stages. */
+export const runCount = ({ stages, runs = 1 }: Pick<Split, "stages" | "runs">): number =>
+  stages * runs;
+
+/** A figure of each run of a stage, summed. */
+export function overRuns(
+  split: Pick<Split, "stages" | "runs">,
+  stage: number,
+  of: (run: number) => number,
+): number {
+  let sum = 0;
+  for (let run = stage; run < runCount(split); run += split.stages) sum += of(run);
+  return sum;
+}
 
 /** Of a stage whose experts are shared out over replicas: the experts' parameters; 0 where each replica has all. */
 export const sharedExperts = (split: Split, stage: number, sums: LayerSums): number =>
-  expertDegree(split) === 1 ? 0 : range(sums.expertParameters, ...boundsOf(split, stage));
+  expertDegree(split) === 1
+    ? 0
+    : overRuns(split, stage, (run) => range(sums.expertParameters, ...boundsOf(split, run)));
 
 export const expertDegree = ({ experts = 1 }: Pick<Split, "experts">): number => experts;
 
 /** A tied embedding is in the last stage as well, where that is another one. */
 export function stageParameters(
-  split: Pick<Split, "bounds" | "stages">,
+  split: Pick<Split, "bounds" | "stages" | "runs">,
   stage: number,
   { parameters, tiedParameters }: LayerSums,
 ): number {
-  const own = range(parameters, split.bounds[stage] ?? 0, split.bounds[stage + 1] ?? 0);
+  const own = overRuns(split, stage, (run) => range(parameters, ...boundsOf(split, run)));
   return own + (stage > 0 && stage === split.stages - 1 ? tiedParameters : 0);
 }

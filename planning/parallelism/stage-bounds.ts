@@ -111,6 +111,8 @@ export function isHeldEverywhere(split: Split, site: PlanSite, sums: LayerSums):
 
 /** Borders moved one layer at a time while that helps. */
 export function shiftedBounds(split: Split, site: PlanSite, sums: LayerSums): Split {
+  // Megatron-LM's runs are of one size.
+  if (split.runs !== undefined) return split;
   let best = split;
   let bestMs = stepTime(split, { site, sums }).totalMs;
   for (let round = 0; round < SHIFTS; round += 1) {

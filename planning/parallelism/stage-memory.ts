@@ -4,14 +4,16 @@
  * Parameters: those of the stage's layers ÷ tensor degree, but norms and some biases whole; rows that fill up the vocabulary; a tied embedding in
  * the last stage too. 16-bit weights, gradients as the framework keeps them, 12 bytes of optimiser state (divided by the replicas when it is
  * sharded). Experts that e replicas share out count 1/e of themselves, and their state is divided by the d/e replicas that have the same. Activations
- * of the micro-batches in flight (p − stage of them at most), ÷ tensor degree, because with sequence parallelism every part of a layer is split
+ * of the micro-batches in flight (p − stage of them at most; interleaved, as many runs of
+ * layers as the schedule has begun and not ended: 1 + (p − 1)/(p v) times all layers in the first stage, Korthikanti et al. 2022, §4.2.3), ÷ tensor degree, because with sequence parallelism every part of a layer is split
  * (Korthikanti et al. 2022, table 2); choices of experts count as even. Cost: O(1) with the sums of layers.
  */
 
 import { isReplicasAlone, PARAMETER_BYTES, type Framework, type Shards } from "./framework.ts";
 import type { MemoryParts } from "./memory-parts.ts";
 import { sharedMemory } from "./sharded-memory.ts";
-import { boundsOf, expertDegree, range, type LayerSums, type Split } from "./split.ts";
+import { aheadOf, operation } from "./pipeline-time.ts";
+import { boundsOf, expertDegree, range, runCount, type LayerSums, type Split } from "./split.ts";
 
 /** Every way to spend time or exchange for memory. */
 export const MEMORY_MODES = [
@@ -60,30 +62,56 @@ const GIB = 2 ** 30;
 const BUCKET_SHARE = 5e-4;
 
 export function stageMemory(split: Split, stage: number, sums: LayerSums): MemoryParts {
-  const [from, to] = boundsOf(split, stage);
-  return layersMemory(split, { stage, from, to }, sums);
+  const pieces: Piece[] = [];
+  for (let run = stage; run < runCount(split); run += split.stages) {
+    const [from, to] = boundsOf(split, run);
+    pieces.push({ from, to });
+  }
+  return piecesMemory(split, { stage, pieces }, sums);
 }
 
 /** The sums of the layers from `from` up to `to`, as a stage. */
-export function layersMemory(
+export const layersMemory = (
   split: Omit<Split, "bounds">,
-  { stage, from, to }: { readonly stage: number; readonly from: number; readonly to: number },
+  { stage, from, to }: Piece & { readonly stage: number },
+  sums: LayerSums,
+): MemoryParts => piecesMemory(split, { stage, pieces: [{ from, to }] }, sums);
+
+/** Layers that follow one another. */
+interface Piece {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface PiecesOfStage {
+  readonly stage: number;
+  readonly pieces: readonly Piece[];
+}
+
+function piecesMemory(
+  split: Omit<Split, "bounds">,
+  { stage, pieces }: PiecesOfStage,
   sums: LayerSums,
 ): MemoryParts {
   const { framework, outputs } = sums;
   if (isReplicasAlone(framework)) return sharedMemory(split, sums);
-  const { common, experts } = heldParameters(split, { stage, from, to }, sums);
+  let [common, experts, largestKept, atOnce] = [0, 0, 0, 0];
+  const held = pieces.map(({ from, to }) => {
+    const own = heldParameters(split, { stage, from, to }, sums);
+    common += own.common;
+    experts += own.experts;
+    const scores = split.isRecomputingScores === true ? 0 : range(sums.scores, from, to);
+    const kept = range(sums.activations, from, to) + scores;
+    const inputs = range(outputs, Math.max(0, from - 1), Math.max(0, to - 1));
+    largestKept = Math.max(largestKept, kept);
+    // Scores that are computed again are there for one layer at a time; its share of them is not more than those of the largest layer.
+    if (split.isRecomputingScores === true) atOnce = Math.max(atOnce, largestScore(sums, from, to));
+    // Recomputation keeps the input of each layer, and everything of one layer while it is computed again.
+    return split.isRecomputing ? Math.min(inputs, kept) : kept;
+  });
+  if (split.isRecomputing) atOnce = Math.min(largestKept, sums.largestActivation);
   const parameters = common + experts;
-  const inFlight = Math.min(split.microBatches, split.stages - stage);
-  const scores = split.isRecomputingScores === true ? 0 : range(sums.scores, from, to);
-  const kept = range(sums.activations, from, to) + scores;
-  const inputs = range(outputs, Math.max(0, from - 1), Math.max(0, to - 1));
-  // Scores that are computed again are there for one layer at a time; its share of them is not more than those of the largest layer.
-  const atOnce = split.isRecomputingScores === true ? largestScore(sums, from, to) : 0;
-  // Recomputation keeps the input of each layer, and everything of one layer while it is computed again.
-  const activations = split.isRecomputing
-    ? inFlight * Math.min(inputs, kept) + Math.min(kept, sums.largestActivation)
-    : inFlight * kept + atOnce;
+  const activations = inFlight(split, stage, held) + atOnce;
   const optimizer = split.isSharded
     ? (12 * (common + experts * expertDegree(split))) / split.replicas
     : 12 * parameters;
@@ -94,6 +122,27 @@ export function layersMemory(
     activationsGiB: (activations * split.microBatch) / split.width / GIB,
     reserveGiB: framework.reserveGiB,
   };
+}
+
+/** What of a sample is held at once, at most; `held`: of each run, from its forward to its backward. */
+function inFlight(
+  { stages, microBatches }: Pick<Split, "stages" | "microBatches">,
+  stage: number,
+  held: readonly number[],
+): number {
+  const runs = held.length;
+  if (runs === 1) return Math.min(microBatches, stages - stage) * (held[0] ?? 0);
+  const order = { stages, runs, microBatches };
+  const ahead = aheadOf(stage, order);
+  // Once the forwards ahead are done, what is held comes back with every group of forwards and backwards.
+  const last = Math.min(2 * runs * microBatches, ahead + 4 * stages * runs);
+  let [now, most] = [0, 0];
+  for (let at = 0; at < last; at += 1) {
+    const [isForward, , own] = operation(at, ahead, order);
+    now += (isForward ? 1 : -1) * (held[own] ?? 0);
+    most = Math.max(most, now);
+  }
+  return most;
 }
 
 const largestScore = ({ scores }: LayerSums, from: number, to: number): number => {

@@ -22,6 +22,7 @@ import {
   boundsOf,
   expertDegree,
   range,
+  runCount,
   sharedExperts,
   stageParameters,
   type LayerSums,
@@ -61,6 +62,7 @@ export interface StepTime {
 export function stepTime(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
   const { replicas, stages, microBatches } = split;
+  const count = runCount(split);
   const users = sendersOf(split, site);
   const sendTime = sendTimes(split, site, users);
   const works = worksOf(split, setting);
@@ -69,23 +71,31 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
   let slowest: Busy | undefined;
   const known: Pipeline[] = [];
   for (let replica = 0; replica < replicas; replica += 1) {
-    const forwardMs = new Float64Array(stages);
-    const backwardMs = new Float64Array(stages);
+    const forwardMs = new Float64Array(count);
+    const backwardMs = new Float64Array(count);
     let most = { all: -1, compute: 0, tensor: 0, exchange: 0, send: 0 };
     for (let stage = 0; stage < stages; stage += 1) {
       const cell = stage * replicas + replica;
-      const { compute, tensor, forward } = works[cell] ?? NO_WORK;
-      const exchange = exchanges[cell] ?? NO_EXCHANGE;
-      const ahead = stage + 1 === stages ? 0 : sendTime(cell, cell + replicas, bytes[stage] ?? 0);
-      const back = stage === 0 ? 0 : sendTime(cell, cell - replicas, bytes[stage - 1] ?? 0);
-      forwardMs[stage] = forward + exchange.forward + ahead;
-      backwardMs[stage] = compute + tensor - forward + exchange.backward + back;
-      const send = ahead + back;
-      const exchanged = exchange.forward + exchange.backward;
-      const all = compute + tensor + exchanged + send;
-      if (all > most.all) most = { all, compute, tensor, exchange: exchanged, send };
+      const [next, previous] = [cellOf(split, cell + replicas), cellOf(split, cell - replicas)];
+      let [computes, tensors, exchanged, sent] = [0, 0, 0, 0];
+      for (let run = stage; run < count; run += stages) {
+        const at = run * replicas + replica;
+        const { compute, tensor, forward } = works[at] ?? NO_WORK;
+        const exchange = exchanges[at] ?? NO_EXCHANGE;
+        const ahead = run + 1 === count ? 0 : sendTime(cell, next, bytes[run] ?? 0);
+        const back = run === 0 ? 0 : sendTime(cell, previous, bytes[run - 1] ?? 0);
+        forwardMs[run] = forward + exchange.forward + ahead;
+        backwardMs[run] = compute + tensor - forward + exchange.backward + back;
+        computes += compute;
+        tensors += tensor;
+        exchanged += exchange.forward + exchange.backward;
+        sent += ahead + back;
+      }
+      const all = computes + tensors + exchanged + sent;
+      if (all > most.all)
+        most = { all, compute: computes, tensor: tensors, exchange: exchanged, send: sent };
     }
-    const totalMs = lengthOf({ forwardMs, backwardMs }, microBatches, known);
+    const totalMs = lengthOf({ stages, forwardMs, backwardMs }, microBatches, known);
     if (slowest === undefined || totalMs > slowest.totalMs)
       slowest = {
         totalMs,
@@ -99,10 +109,16 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
   return stepOf(slowest ?? IDLE, { reduceMs, updateMs: updateTime(split, sums) });
 }
 
+/** The cell of a place in the pipeline that a micro-batch passes: with several runs a stage, the first follows the last. */
+function cellOf({ stages, replicas }: Split, place: number): number {
+  const count = stages * replicas;
+  return (place + count) % count;
+}
+
 /** As the links share it: for the splits among which a plan is chosen in the end. */
 export function playedStep(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
-  const { stages, microBatches } = split;
+  const { stages, replicas, microBatches } = split;
   const works = worksOf(split, setting);
   const {
     totalMs,
@@ -119,15 +135,20 @@ export function playedStep(split: Split, setting: StepSetting): StepTime {
         ({ compute, tensor, forward }) => compute + tensor - forward,
       ),
       sendBytes: sendBytesOf(split, sums),
-      exchanges: Array.from({ length: stages }, (_, stage) => ({
-        ...exchangeBytes(split, stage, sums),
-        calls: exchangeCalls(split, stage, sums),
+      exchanges: Array.from({ length: runCount(split) }, (_, run) => ({
+        ...exchangeBytes(split, run, sums),
+        calls: exchangeCalls(split, run, sums),
       })),
     },
     site,
   );
   let [most, busiest] = [-1, IDLE];
-  for (const [cell, { compute, tensor }] of works.entries()) {
+  for (let cell = 0; cell < stages * replicas; cell += 1) {
+    let [compute, tensor] = [0, 0];
+    for (let at = cell; at < works.length; at += stages * replicas) {
+      compute += works[at]?.compute ?? 0;
+      tensor += works[at]?.tensor ?? 0;
+    }
     const [sent, exchanged] = [sendMs[cell] ?? 0, exchangeMs[cell] ?? 0];
     const all = microBatches * (compute + tensor) + exchanged + sent;
     if (all <= most) continue;
@@ -167,10 +188,10 @@ function stepOf(
   };
 }
 
-/** Of a micro-batch behind each stage. */
+/** Of a micro-batch behind each run. */
 const sendBytesOf = (split: Split, sums: LayerSums): readonly number[] =>
-  Array.from({ length: split.stages }, (_, stage) => {
-    const [, to] = boundsOf(split, stage);
+  Array.from({ length: runCount(split) }, (_, run) => {
+    const [, to] = boundsOf(split, run);
     return range(sums.outputs, to - 1, to) * split.microBatch;
   });
 
@@ -183,14 +204,18 @@ interface CellWork {
 
 const NO_WORK: CellWork = { compute: 0, tensor: 0, forward: 0 };
 
-/** By cell. Replicas that share out experts wait for one another in every layer. */
+/** By run × replicas + replica. Replicas that share out experts wait for one another in every layer. */
 function worksOf(split: Split, setting: StepSetting): readonly CellWork[] {
-  const works = Array.from({ length: split.stages * split.replicas }, (_, cell) =>
-    cellWork(split, { stage: Math.floor(cell / split.replicas), cell }, setting),
+  const works = Array.from({ length: runCount(split) * split.replicas }, (_, at) =>
+    cellWork(
+      split,
+      { run: Math.floor(at / split.replicas), cell: at % (split.stages * split.replicas) },
+      setting,
+    ),
   );
   if (expertDegree(split) === 1) return works;
-  return works.map((work, cell) =>
-    groupOf(split, cell).reduce((slowest, peer) => {
+  return works.map((work, at) =>
+    groupOf(split, at).reduce((slowest, peer) => {
       const other = works[peer] ?? slowest;
       return other.compute + other.tensor > slowest.compute + slowest.tensor ? other : slowest;
     }, work),
@@ -199,17 +224,18 @@ function worksOf(split: Split, setting: StepSetting): readonly CellWork[] {
 
 const NO_EXCHANGE = { forward: 0, backward: 0 };
 
-/** Milliseconds of a micro-batch, by cell; none where nothing is exchanged. */
+/** Milliseconds of a micro-batch, by run × replicas + replica; none where nothing is exchanged. */
 function exchangesOf(
   split: Split,
   { site, sums }: StepSetting,
   users: Int32Array,
 ): readonly (typeof NO_EXCHANGE)[] {
   if (expertDegree(split) === 1) return [];
-  return Array.from({ length: split.stages * split.replicas }, (_, cell) => {
-    const stage = Math.floor(cell / split.replicas);
-    const bytes = exchangeBytes(split, stage, sums);
-    const calls = exchangeCalls(split, stage, sums);
+  return Array.from({ length: runCount(split) * split.replicas }, (_, at) => {
+    const run = Math.floor(at / split.replicas);
+    const cell = at % (split.stages * split.replicas);
+    const bytes = exchangeBytes(split, run, sums);
+    const calls = exchangeCalls(split, run, sums);
     const neighbours = neighboursOnHost(split, cell);
     const { msPerByte, latencyMs } = exchangeRate(split, { cell, site, users, neighbours });
     const again = split.isRecomputing ? 2 : 1;
@@ -222,15 +248,15 @@ function exchangesOf(
 
 function cellWork(
   split: Split,
-  { stage, cell }: { readonly stage: number; readonly cell: number },
+  { run, cell }: { readonly run: number; readonly cell: number },
   { site, sums }: StepSetting,
 ): CellWork {
   const host = site.hosts[split.cells[cell]?.host ?? -1];
   if (host === undefined) return NO_WORK;
-  const compute = computeMs(split, { sums, stage, host });
-  const tensor = tensorMs(split, { sums, stage, host });
+  const compute = computeMs(split, { sums, run, host });
+  const tensor = tensorMs(split, { sums, run, host });
   // One pass of compute, and one of two or three rounds of all-reduces.
-  const passMs = passComputeMs(split, { sums, stage, host });
+  const passMs = passComputeMs(split, { sums, run, host });
   const forward = passMs + tensor / (split.isRecomputing ? 3 : 2);
   return { compute, tensor, forward };
 }
@@ -274,21 +300,21 @@ function gradientTask(split: Split, sums: LayerSums): GradientTask {
   };
 }
 
-interface StageOnHost {
+interface RunOnHost {
   readonly sums: LayerSums;
-  readonly stage: number;
+  readonly run: number;
   readonly host: PlanHost;
 }
 
 /** Of a micro-batch, forward. */
-function passComputeMs(split: Split, { sums, stage, host }: StageOnHost): number {
-  const [from, to] = boundsOf(split, stage);
+function passComputeMs(split: Split, { sums, run, host }: RunOnHost): number {
+  const [from, to] = boundsOf(split, run);
   const flops = range(sums.flops, from, to) * split.microBatch;
   return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
 }
 
-function computeMs(split: Split, { sums, stage, host }: StageOnHost): number {
-  const [from, to] = boundsOf(split, stage);
+function computeMs(split: Split, { sums, run, host }: RunOnHost): number {
+  const [from, to] = boundsOf(split, run);
   const passes = split.isRecomputing ? 4 : 3;
   const again = split.isRecomputingScores === true ? range(sums.scoreFlops, from, to) : 0;
   const flops = (passes * range(sums.flops, from, to) + again) * split.microBatch;
@@ -296,10 +322,10 @@ function computeMs(split: Split, { sums, stage, host }: StageOnHost): number {
 }
 
 /** Forward and backward each all-reduce the output of each part of a layer; so does a second forward. */
-function tensorMs(split: Split, { sums, stage, host }: StageOnHost): number {
+function tensorMs(split: Split, { sums, run, host }: RunOnHost): number {
   const { width } = split;
   if (width === 1) return 0;
-  const [from, to] = boundsOf(split, stage);
+  const [from, to] = boundsOf(split, run);
   const passes = split.isRecomputing ? 3 : 2;
   const bytes = passes * range(sums.syncBytes, from, to) * split.microBatch;
   const calls = passes * 2 * (to - from);

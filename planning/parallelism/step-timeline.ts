@@ -17,18 +17,20 @@ import {
   type GradientTask,
   type Ring,
 } from "./gradient-rings.ts";
-import { operation } from "./pipeline-time.ts";
+import { aheadOf, operation } from "./pipeline-time.ts";
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 import type { PlanSite } from "./site.ts";
 
 export interface TimelineTask extends GradientTask {
   readonly microBatches: number;
-  /** Of a micro-batch, by cell: stage × replicas + replica. */
+  /** Of each stage (split.ts); 1 where absent. */
+  readonly runs?: number;
+  /** Of a micro-batch, by run × replicas + replica. */
   readonly forwardMs: Float64Array;
   readonly backwardMs: Float64Array;
-  /** Of a micro-batch behind each stage. */
+  /** Of a micro-batch behind each run. */
   readonly sendBytes: readonly number[];
-  /** Of a micro-batch and stage: what a unit sends to each other of those with which it shares out experts, and how often in a forward pass. */
+  /** Of a micro-batch and run: what a unit sends to each other of those with which it shares out experts, and how often in a forward pass. */
   readonly exchanges: readonly (PassBytes & { readonly calls: number })[];
 }
 
@@ -176,51 +178,55 @@ function startUnits(stage: Stage): {
   readonly pipeline: { readonly endMs: number };
 } {
   const { task, paths, clock, actor, wait, move } = stage;
-  const { replicas, stages, microBatches, sendBytes } = task;
+  const { replicas, stages, microBatches, sendBytes, runs = 1 } = task;
   const count = stages * replicas;
+  const order = { stages, runs, microBatches };
   const [sendMs, exchangeMs] = [new Float64Array(count), new Float64Array(count)];
   const pipeline = { endMs: 0 };
   const working = new Int32Array(stages).fill(replicas);
-  /** Inputs that each unit has received, and what it does when one more comes. */
-  const arrived = { forward: new Int32Array(count), backward: new Int32Array(count) };
+  /** Inputs that each unit has received for each of its runs, and what it does when one more comes. */
+  const arrived = { forward: new Int32Array(runs * count), backward: new Int32Array(runs * count) };
   const blocked: (() => void)[] = [];
   const isDone = gradientSums(stage);
   for (let cell = 0; cell < count; cell += 1) {
     const at = Math.floor(cell / replicas);
-    const ahead = Math.min(stages - 1 - at, microBatches);
+    const ahead = aheadOf(at, order);
     const own = actor();
     const exchange = exchanger(stage, { cell, own, exchangeMs });
     const work = (number: number): void => {
-      if (number === 2 * microBatches) {
+      if (number === 2 * runs * microBatches) {
         pipeline.endMs = clock.nowMs;
         working[at] = (working[at] ?? 0) - 1;
         if (working[at] === 0) isDone(at);
         return;
       }
-      const [isForward, microBatch] = operation(number, ahead, microBatches);
-      const hasInput = isForward ? at > 0 : at < stages - 1;
+      const [isForward, microBatch, ownRun] = operation(number, ahead, order);
+      const place = ownRun * count + cell;
+      const run = ownRun * stages + at;
+      const hasInput = isForward ? run > 0 : run < runs * stages - 1;
       const inputs = isForward ? arrived.forward : arrived.backward;
-      if (hasInput && (inputs[cell] ?? 0) <= microBatch) {
+      if (hasInput && (inputs[place] ?? 0) <= microBatch) {
         blocked[cell] = () => {
           work(number);
         };
         return;
       }
-      const ms = (isForward ? task.forwardMs[cell] : task.backwardMs[cell]) ?? 0;
-      const to = isForward ? cell + replicas : cell - replicas;
+      const ms = (isForward ? task.forwardMs[place] : task.backwardMs[place]) ?? 0;
+      const toPlace = isForward ? place + replicas : place - replicas;
+      const to = toPlace % count;
       const send = (): void => {
-        if (to < 0 || to >= count) {
+        if (toPlace < 0 || toPlace >= runs * count) {
           work(number + 1);
           return;
         }
         const { links, latencyMs } = paths.between(cell, to);
         const startMs = clock.nowMs;
         wait(own, latencyMs, () => {
-          const bytes = sendBytes[isForward ? at : at - 1] ?? 0;
+          const bytes = sendBytes[isForward ? run : run - 1] ?? 0;
           move(own, { links, bytes }, () => {
             sendMs[cell] = (sendMs[cell] ?? 0) + clock.nowMs - startMs;
             const received = isForward ? arrived.forward : arrived.backward;
-            received[to] = (received[to] ?? 0) + 1;
+            received[toPlace] = (received[toPlace] ?? 0) + 1;
             const resume = blocked[to];
             blocked[to] = () => undefined;
             resume?.();
@@ -229,7 +235,7 @@ function startUnits(stage: Stage): {
         });
       };
       wait(own, ms, () => {
-        exchange(isForward, send);
+        exchange({ run, isForward }, send);
       });
     };
     wait(own, 0, () => {
@@ -250,14 +256,19 @@ interface Exchanging {
 function exchanger(
   { task, paths, clock, wait, move }: Stage,
   { cell, own, exchangeMs }: Exchanging,
-): (isForward: boolean, next: () => void) => void {
-  const { forward, backward, calls } = task.exchanges[Math.floor(cell / task.replicas)] ?? NOTHING;
-  if (forward === 0) return (_, next) => next();
+): (pass: { readonly run: number; readonly isForward: boolean }, next: () => void) => void {
+  if ((task.experts ?? 1) === 1) return (_, next) => next();
   const others = groupOf(task, cell).filter((peer) => peer !== cell);
   const ways = others.map((peer) => paths.between(cell, peer));
   const links = ways.flatMap((way) => way.links);
-  const latencyMs = calls * Math.max(...ways.map((way) => way.latencyMs));
-  return (isForward, next) => {
+  const onceMs = Math.max(...ways.map((way) => way.latencyMs));
+  return ({ run, isForward }, next) => {
+    const { forward, backward, calls } = task.exchanges[run] ?? NOTHING;
+    if (forward === 0) {
+      next();
+      return;
+    }
+    const latencyMs = calls * onceMs;
     const startMs = clock.nowMs;
     const bytes = isForward ? forward : backward;
     wait(own, (latencyMs * bytes) / forward, () => {

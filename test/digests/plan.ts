@@ -126,7 +126,7 @@ function trainingCase(
         writeSplit(values, split, { parts, stepMs });
         values.figure(samplesPerSecond);
         values.list(stages, (stage) => {
-          values.counts(stage.layers);
+          values.counts(stage.runs.flat());
           values.figure(stage.parameters);
           values.figure(stage.memoryGiB);
           values.figure(stage.cardGiB);

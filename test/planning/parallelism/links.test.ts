@@ -170,7 +170,11 @@ describe("max–min fair rates", () => {
 });
 
 describe("a pipeline", () => {
-  const times = (ms: readonly (readonly [forward: number, backward: number])[]) => ({
+  const times = (
+    ms: readonly (readonly [forward: number, backward: number])[],
+    stages = ms.length,
+  ) => ({
+    stages,
     forwardMs: Float64Array.from(ms, ([forward]) => forward),
     backwardMs: Float64Array.from(ms, ([, backward]) => backward),
   });

@@ -77,7 +77,7 @@ const CASES = [
 
 /** Flags of `arguments.py` with a value, and those without. */
 const VALUED = new Set(
-  "tensor-model-parallel-size pipeline-model-parallel-size micro-batch-size global-batch-size num-layers hidden-size num-attention-heads num-query-groups kv-channels ffn-hidden-size seq-length max-position-embeddings vocab-size normalization norm-epsilon position-embedding-type rotary-base hidden-dropout attention-dropout pipeline-model-parallel-layout recompute-granularity recompute-method recompute-num-layers".split(
+  "tensor-model-parallel-size pipeline-model-parallel-size num-layers-per-virtual-pipeline-stage micro-batch-size global-batch-size num-layers hidden-size num-attention-heads num-query-groups kv-channels ffn-hidden-size seq-length max-position-embeddings vocab-size normalization norm-epsilon position-embedding-type rotary-base hidden-dropout attention-dropout pipeline-model-parallel-layout recompute-granularity recompute-method recompute-num-layers".split(
     " ",
   ),
 );

@@ -61,7 +61,7 @@ describe("a plan", () => {
     );
     const { split, stages } = await planned(preset("gpt2-4.2b"), site, 16);
     expect(split.stages).toBe(2);
-    const layers = stages.map(({ layers: [from, to] }) => to - from);
+    const layers = stages.map(({ runs: [[from, to] = [0, 0]] }) => to - from);
     const [first, second] = split.cells.map(({ host: at }) => site.hosts[at]?.id);
     expect(new Set([first, second]).size).toBe(2);
     const [small = 0, large = 0] = first === "slow" ? layers : [...layers].reverse();
