@@ -76,13 +76,34 @@ export interface ExchangeSetting {
   readonly users: Int32Array;
   /** Cells of the same host that may send to one of the group meanwhile. */
   readonly neighbours: number;
+  /** Rates over shared links that were found of this split: those of a group on one host are alike. */
+  readonly known: Map<number, ExchangeRate>;
 }
 
 /** Milliseconds in which a cell sends a byte to each other of its group, and the latency of once. */
-export function exchangeRate(
-  of: ExchangeCells,
-  { cell, site, users, neighbours }: ExchangeSetting,
-): { readonly msPerByte: number; readonly latencyMs: number } {
+export interface ExchangeRate {
+  readonly msPerByte: number;
+  readonly latencyMs: number;
+}
+
+export function exchangeRate(of: ExchangeCells, setting: ExchangeSetting): ExchangeRate {
+  const { cell, site, neighbours, known } = setting;
+  const own = of.cells[cell]?.host ?? -1;
+  const key = firstOf(of.experts ?? 1, cell) * site.hosts.length + own;
+  const shared = known.get(key) ?? sharedRate(of, setting);
+  known.set(key, shared);
+  const inside = site.hosts[own]?.inside;
+  const beside = besideOnHost(of, cell);
+  if (inside === undefined || beside === 0 || linksOf(site).hasBus[own] !== 0) return shared;
+  // Over NVLink every GPU of a unit has a port of its own.
+  return {
+    msPerByte: Math.max(shared.msPerByte, (beside + neighbours) / (inside.gbs * of.width * 1e6)),
+    latencyMs: Math.max(shared.latencyMs, inside.latencyMs),
+  };
+}
+
+/** Over the links that several cells share. */
+function sharedRate(of: ExchangeCells, { cell, site, users }: ExchangeSetting): ExchangeRate {
   const links = linksOf(site);
   const crossed = new Map<number, number>();
   eachExchangeLink(of, { cell, links }, (link) => {
@@ -93,14 +114,6 @@ export function exchangeRate(
     const gbs = (links.gbs[link] ?? 0) / Math.max(1, users[link] ?? 1);
     msPerByte = Math.max(msPerByte, times / (gbs * 1e6));
     latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
-  }
-  const own = of.cells[cell]?.host ?? -1;
-  const inside = site.hosts[own]?.inside;
-  const beside = besideOnHost(of, cell);
-  // Over NVLink every GPU of a unit has a port of its own.
-  if (inside !== undefined && beside > 0 && links.hasBus[own] === 0) {
-    msPerByte = Math.max(msPerByte, (beside + neighbours) / (inside.gbs * of.width * 1e6));
-    latencyMs = Math.max(latencyMs, inside.latencyMs);
   }
   return { msPerByte, latencyMs };
 }

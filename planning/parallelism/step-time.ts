@@ -14,7 +14,13 @@
 import { ringBytes, ringRounds } from "./framework.ts";
 import { gradientMs, type GradientTask } from "./gradient-rings.ts";
 import { MODEL_FLOP_SHARE } from "./models.ts";
-import { exchangeBytes, exchangeCalls, exchangeRate, groupOf } from "./expert-exchange.ts";
+import {
+  exchangeBytes,
+  exchangeCalls,
+  exchangeRate,
+  groupOf,
+  type ExchangeRate,
+} from "./expert-exchange.ts";
 import { neighboursOnHost, sendersOf, sendTimes } from "./pipeline-sends.ts";
 import { pipelineMs, type StageTimes } from "./pipeline-time.ts";
 import type { PlanHost, PlanSite } from "./site.ts";
@@ -231,13 +237,14 @@ function exchangesOf(
   users: Int32Array,
 ): readonly (typeof NO_EXCHANGE)[] {
   if (expertDegree(split) === 1) return [];
+  const known = new Map<number, ExchangeRate>();
   return Array.from({ length: runCount(split) * split.replicas }, (_, at) => {
     const run = Math.floor(at / split.replicas);
     const cell = at % (split.stages * split.replicas);
     const bytes = exchangeBytes(split, run, sums);
     const calls = exchangeCalls(split, run, sums);
     const neighbours = neighboursOnHost(split, cell);
-    const { msPerByte, latencyMs } = exchangeRate(split, { cell, site, users, neighbours });
+    const { msPerByte, latencyMs } = exchangeRate(split, { cell, site, users, neighbours, known });
     const again = split.isRecomputing ? 2 : 1;
     return {
       forward: bytes.forward * msPerByte + calls * latencyMs,
