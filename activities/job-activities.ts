@@ -99,6 +99,7 @@ export function createJobActivities(
         kind: "admitted",
         rules: RULES_UNDER[await asked],
         spec,
+        runId,
         notified,
         ...(launchExtras.length > 0 && { launchExtras }),
       };

@@ -94,6 +94,8 @@ export type Admission =
       readonly kind: "admitted";
       readonly rules: number;
       readonly spec: JobSpec;
+      /** The run of the workflow that asked: no grant for another one answers it. Absent in histories of former releases. */
+      readonly runId?: RunId;
       readonly notified: NotifyResult;
       /** What is made for its runs before they start; absent when nothing is. */
       readonly launchExtras?: readonly LaunchExtra[];

@@ -11,6 +11,7 @@ import { clusterId, hostId, tenantId, type JobId } from "../domain/values/ids.ts
 import { gbps, gib, ms, watts } from "../domain/values/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import { harshened } from "./harsh.ts";
+import { madeHostile } from "./hostile.ts";
 import {
   CALM_AT_MS,
   ORDERS,
@@ -22,7 +23,18 @@ import {
 } from "./settings.ts";
 
 /** One host is gone at most, and scenes are drawn by themselves: no weight draws them. */
-type DrawnKind = Exclude<Fault["kind"], "gone" | "abandon" | "copies">;
+type DrawnKind = Exclude<
+  Fault["kind"],
+  | "gone"
+  | "abandon"
+  | "copies"
+  | "disk"
+  | "torn"
+  | "host-clock"
+  | "words"
+  | "reset-job"
+  | "next-batch"
+>;
 
 const FAULTS: readonly (readonly [kind: DrawnKind, weight: number])[] = [
   ["crash", 10],
@@ -60,18 +72,21 @@ export interface DrawOptions {
 }
 
 /**
- * `narrow`: without arrays, jobs that follow others, and the wider orders. `wide`: with them. `harsh`, the usual: with scenes (`harsh.ts`) besides.
+ * `narrow`: without arrays, jobs that follow others, and the wider orders. `wide`: with them. `harsh`: with scenes (`harsh.ts`) besides. `hostile`, the
+ * usual: with broken disks and clocks, strangers and resets (`hostile.ts`) besides.
  */
-export type Climate = "narrow" | "wide" | "harsh";
+export type Climate = "narrow" | "wide" | "harsh" | "hostile";
 
 export function drawSettings(
   seed: number,
-  { isDeciding = seed % 10 === 0, climate = "harsh" }: DrawOptions = {},
+  { isDeciding = seed % 10 === 0, climate = "hostile" }: DrawOptions = {},
 ): Settings {
   const narrow = drawNarrow(seed, isDeciding);
   if (climate === "narrow") return narrow;
   const wide = widened(narrow, randomFrom(seed, "wide world"));
-  return climate === "wide" ? wide : harshened(wide, randomFrom(seed, "harsh world"));
+  if (climate === "wide") return wide;
+  const harsh = harshened(wide, randomFrom(seed, "harsh world"));
+  return climate === "harsh" ? harsh : madeHostile(harsh, randomFrom(seed, "hostile world"));
 }
 
 function drawNarrow(seed: number, isDeciding: boolean): Settings {

@@ -7,6 +7,7 @@ import type { Kernel } from "./kernel/kernel.ts";
 import { CALM, type Network } from "./kernel/network.ts";
 import type { Process } from "./kernel/process.ts";
 import type { Scenes } from "./scenes.ts";
+import { sendStrange } from "./strangers.ts";
 import type { DrawnJob, Fault } from "./settings.ts";
 import type { Server } from "./temporal/server.ts";
 
@@ -33,6 +34,12 @@ export interface Faults {
   readonly turnOff: (host: Host) => void;
   readonly turnOn: (host: Host) => void;
 }
+
+/** Of hostile worlds. */
+type HostileFault = Extract<
+  Fault,
+  { readonly kind: "disk" | "torn" | "host-clock" | "words" | "reset-job" | "next-batch" }
+>;
 
 const REBOOT_MS = 3_000;
 /** Its supervisors know the fence from the lost folder: an agent that stayed away for longer would leave them running (see decision 87). */
@@ -125,6 +132,13 @@ export function createFaults(ports: FaultPorts): Faults {
         for (const afterMs of COPIES_AFTER_MS)
           over(() => ports.scenes.sendCopies(host), fault.forMs + afterMs);
         return over(() => powerOn(host));
+      case "disk":
+      case "torn":
+      case "host-clock":
+      case "words":
+      case "reset-job":
+      case "next-batch":
+        return strikeHostile(fault, host);
       case "refuse":
         tell(host.id);
         refusing.add(host.id);
@@ -153,6 +167,39 @@ export function createFaults(ports: FaultPorts): Faults {
     }
   }
 
+  function strikeHostile(fault: HostileFault, host: Host): void {
+    const over = (end: () => void, afterMs = fault.forMs): void => kernel.after(afterMs, end);
+    const tell = (whom: string): void => kernel.tell("a fault", whom, () => fault.kind);
+    switch (fault.kind) {
+      case "disk":
+        kernel.tell("a fault", host.id, () => `its disk is ${fault.how}`);
+        host.disk.set(fault.how);
+        return over(() => host.disk.set("well"));
+      case "torn":
+        tell(host.id);
+        if (fault.isPowerLost) powerOff(host);
+        else machines.get(host.id)?.crash();
+        host.tear(fault.pattern);
+        return over(() => powerOn(host), Math.min(fault.forMs, LOST_DISK_MS));
+      case "host-clock":
+        tell(host.id);
+        host.setClocks(fault);
+        return over(() => host.setClocks({ byMs: -fault.byMs, rate: 1 }));
+      case "words":
+        return sendStrange(server, FLEET, fault);
+      case "reset-job": {
+        const ids = server.openIds("job");
+        const id = ids[fault.target % Math.max(1, ids.length)];
+        if (id === undefined) return;
+        tell(id);
+        ports.checker.noteOrder(id as JobId, "reset"); // as drawn
+        return server.reset(id);
+      }
+      case "next-batch":
+        return ports.scenes.sendNextBatch(host);
+    }
+  }
+
   function turnOff(host: Host): void {
     off.set(host.id, (off.get(host.id) ?? 0) + 1);
     powerOff(host);
@@ -172,6 +219,7 @@ export function createFaults(ports: FaultPorts): Faults {
       network.setServer(true);
       network.setWeather(CALM);
       refusing.clear();
+      for (const host of hosts.values()) host.disk.set("well");
       for (const process of all) {
         network.heal(process.name);
         network.setLate(process.name, 0);

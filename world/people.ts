@@ -91,6 +91,13 @@ function* orderJob(people: People, { kind, target, forMs }: Order, job: DrawnJob
       people.checker.noteOrder(id, "cancel");
       yield* network.call(people.client, () => server.signal(id, { name: "cancel" }));
       return;
+    case "kill":
+      people.checker.noteOrder(id, "cancel");
+      yield* network.call(people.client, () => {
+        server.signal(id, { name: kind });
+        server.signal(id, { name: "cancel" });
+      });
+      return;
     case "hold":
       yield* updateJob(people, id, {
         event: { kind, order: BY },
@@ -123,9 +130,36 @@ function* orderJob(people: People, { kind, target, forMs }: Order, job: DrawnJob
         problemOf: () => undefined,
       });
       return;
+    case "amend-more": {
+      const life = people.jobRun(id)?.state();
+      const { amended } = life?.array ?? life?.job ?? {};
+      const changes = changesOf(job, target);
+      people.checker.noteOrder(id, "deadline");
+      yield* updateJob(people, id, {
+        event: { kind: "amend", order: { ...BY, basis: amended?.count ?? 0, changes } },
+        problemOf: () => undefined,
+      });
+      return;
+    }
     default:
       return;
   }
+}
+
+/** Smaller gangs, tenants without a quota, other limits of time; some of them a job must refuse. */
+function changesOf({ spec }: DrawnJob, by: number): Readonly<Record<string, unknown>> {
+  const most = Math.max(1, spec.gang.gpus - 1);
+  const choices = [
+    { max: most, min: most },
+    { tenant: by % 2 === 0 ? "blue" : "green" },
+    { deadlineMs: 30_000 + (by % 7) * 60_000 },
+    { timeLimitMs: 20_000 + (by % 5) * 20_000 },
+    { priority: by % 4, min: 1 },
+    { priority: "high" },
+    { max: 0 },
+    {},
+  ];
+  return choices[by % choices.length] ?? {};
 }
 
 /** To the array that comes next; there may be none. */
@@ -148,12 +182,15 @@ function* orderTasks(
   // It may count as soon as it is sent.
   if (kind === "retry-tasks") people.checker.noteTasks(id, kind, named);
   else people.checker.noteOrder(id, kind);
+  const run = people.jobRun(id);
   const isDone = yield* updateJob(people, id, {
     event: { kind, order },
     problemOf: ({ array: of }) =>
       of === undefined ? "it has not begun" : refuseTasks(of, order)?.message,
   });
-  if (isDone && kind === "cancel-tasks") people.checker.noteTasks(id, kind, named);
+  // A run that was reset meanwhile may not have taken what the former one took.
+  if (isDone && kind === "cancel-tasks" && people.jobRun(id) === run)
+    people.checker.noteTasks(id, kind, named);
 }
 
 const unlessEnding =

@@ -16,6 +16,9 @@ import type { Process } from "./kernel/process.ts";
 import type { Attempt } from "./temporal/activity.ts";
 import type { Server } from "./temporal/server.ts";
 
+/** A batch with such a number is a stranger's: it ends at once, because no array hears of it. */
+export const STRANGE_BATCH = 1_000;
+
 export interface ScenePorts {
   readonly server: Server;
   readonly agents: Agents;
@@ -27,6 +30,8 @@ export interface Scenes {
   /** Ends a job that runs on the host, or has its user cancel it. */
   readonly abandon: (host: Host, target: number, isCancelled: boolean) => void;
   readonly sendCopies: (host: Host) => void;
+  /** Far later than any that its array sends. */
+  readonly sendNextBatch: (host: Host) => void;
 }
 
 export function createScenes({ server, agents, machines, checker }: ScenePorts): Scenes {
@@ -47,6 +52,14 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
         server.kernel.tell("a stranger", host.id, () => `sends run ${order.leaseId} again`);
         process.spawn(runOn(agents, strangers(process), order));
       }
+    },
+    sendNextBatch: (host) => {
+      const process = machines.get(host.id);
+      const order = [...host.running.values()].find(({ taskBatch }) => taskBatch !== undefined);
+      if (process?.isUp() !== true || order?.taskBatch === undefined) return;
+      const taskBatch = { ...order.taskBatch, seq: order.taskBatch.seq + STRANGE_BATCH };
+      server.kernel.tell("a stranger", host.id, () => `sends batch ${taskBatch.seq}`);
+      process.spawn(runOn(agents, strangers(process), { ...order, taskBatch }));
     },
   };
 }

@@ -3,6 +3,8 @@
 import type { FleetShape } from "../domain/fleet/fleet.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { HostId } from "../domain/values/ids.ts";
+import type { ClockChange } from "./hosts/clocks.ts";
+import type { DiskState } from "./hosts/disk.ts";
 import type { Direction } from "./kernel/network.ts";
 
 /** Faults stop at this time. */
@@ -38,6 +40,17 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
   | { readonly kind: "cut"; readonly direction: Direction }
   | { readonly kind: "weather"; readonly lost: number; readonly meanDelayMs: number }
   | { readonly kind: "clock"; readonly byMs: number }
+  /** New files of a host's agent are refused, or each durable write takes long. */
+  | { readonly kind: "disk"; readonly how: Exclude<DiskState, "well"> }
+  /** Of what a host wrote last a part is gone or cannot be read; its agent was away, or the machine was without power. */
+  | { readonly kind: "torn"; readonly pattern: number; readonly isPowerLost: boolean }
+  | ({ readonly kind: "host-clock" } & ClockChange)
+  /** Former words come again, or words that cannot be true. */
+  | { readonly kind: "words"; readonly how: "again" | "broken" | "huge"; readonly count: number }
+  /** Somebody resets the workflow of a job to its first task; what it was told since is told again. */
+  | { readonly kind: "reset-job" }
+  /** Somebody who may order it sends a batch of tasks of a lease whose former batch runs. */
+  | { readonly kind: "next-batch" }
   /** A host's agent is away, and one of the jobs that run there is cancelled, or ended from outside. */
   | { readonly kind: "abandon"; readonly isCancelled: boolean }
   /** Old orders come again to a host that has lost its disk, or the folders of its launches. */
@@ -64,11 +77,13 @@ export const WIDE_ORDERS = [
 ] as const;
 /** To a job that waits at that time, or about all leases. */
 type HarshOrder = "hold-waiting" | "cancel-waiting" | "terminate-waiting" | "repair-all";
+/** Of people who want it at once, and of those who change more than a priority. */
+type HostileOrder = "kill" | "amend-more";
 
 export interface Order {
   readonly atMs: number;
   readonly target: number;
-  readonly kind: (typeof ORDERS | typeof WIDE_ORDERS)[number] | HarshOrder;
+  readonly kind: (typeof ORDERS | typeof WIDE_ORDERS)[number] | HarshOrder | HostileOrder;
   readonly forMs: number;
 }
 

@@ -25,7 +25,7 @@ import { resetFleetSettings, undrainLeft } from "./operators.ts";
 import { giveOrder, release, submit, type People } from "./people.ts";
 import type { Planted } from "./planted.ts";
 import { randomPlanner } from "./planner.ts";
-import { createScenes } from "./scenes.ts";
+import { createScenes, STRANGE_BATCH } from "./scenes.ts";
 import { BOUND_MS, CALM_AT_MS, type Settings } from "./settings.ts";
 import { registerFleet, type FleetRun } from "./shells/fleet.ts";
 import { registerHosts } from "./shells/hosts.ts";
@@ -133,6 +133,8 @@ function buildWorld(
     fleetOf: (id) => (id === FLEET && fleet?.isOpen() === true ? fleet.state() : undefined),
     lastFleetOf: (id) => (id === FLEET ? fleet?.state() : undefined),
     jobOf: (id) => jobRuns.get(id),
+    noteCall: checker.called,
+    noteLeave: checker.left,
     tellFleet: (from, to, entry) => {
       const inbox = inboxes.get(from.name) ?? createInbox(server, network, from);
       inboxes.set(from.name, inbox);
@@ -161,7 +163,8 @@ function buildWorld(
     witness,
     taken: [],
     isRefusing: (host) => refusing.has(host),
-    fateOf: ({ jobId, attempt }, task) => {
+    fateOf: ({ jobId, attempt, taskBatch }, task) => {
+      if ((taskBatch?.seq ?? 0) >= STRANGE_BATCH) return { afterMs: 1, isGood: false };
       const job = jobs.find(({ id }) => id === jobId);
       const { runMs = 1_000, failures = 0 } = job ?? {};
       if (task === undefined) return { afterMs: runMs, isGood: attempt > failures };

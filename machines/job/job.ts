@@ -9,6 +9,7 @@
  */
 
 import type { JobSpec } from "../../domain/job/job.ts";
+import type { RunId } from "../../domain/values/ids.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { PATIENT_RULES, type Admission } from "../../protocol/control-contract.ts";
@@ -227,9 +228,10 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
       commands: [{ kind: "mark", mark: { state: "failed", fleet: job.home } }],
     };
   }
-  const { spec, notified, rules, launchExtras: extras = [] } = admission;
+  const { spec, notified, rules, runId, launchExtras: extras = [] } = admission;
   const isHeld = job.isHeld || (spec.isHeld && !job.isReleased);
-  const read: Job = { ...job, spec, isHeld, rules };
+  const heard = runId === undefined ? job : withoutGrantsOfOthers(job, runId);
+  const read: Job = { ...heard, spec, isHeld, rules };
   return andThen(markEntry(read), (marked) => {
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
     if (spec.after !== undefined) return quiet(follow(ready, { spec, rules, nowMs }));
@@ -239,6 +241,22 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
     const asking = { ...ready, hasRequest: true, requestedAtMs: nowMs, lateMs };
     return quiet(asked(asking, notified, nowMs));
   });
+}
+
+/**
+ * A reset of the workflow to its beginning tells the new run at once all that the former one was told. The fleet may have freed the leases of
+ * that one, and some host of theirs would start them. The answer to `admit` is in history, so a run that was reset to a later point keeps its own.
+ */
+function withoutGrantsOfOthers(job: Job, runId: RunId): Job {
+  const { grant, earlyGrants, ...rest } = job;
+  const isOwn = (offer: unknown): boolean => isGrant(offer) && offer.lease.runId === runId;
+  return {
+    ...rest,
+    earlyGrants: earlyGrants.map((offers) =>
+      Array.isArray(offers) ? (offers as readonly unknown[]).filter(isOwn) : offers,
+    ),
+    ...(grant !== undefined && isOwn(grant) && { grant }),
+  };
 }
 
 function follow(

@@ -38,6 +38,7 @@ it.each([
     };
     expect(await createJobActivities(client).admit(FILE, entry)).toMatchObject({
       kind: "admitted",
+      runId: entry.runId,
     });
     expect(said).toMatchObject([
       { kind: "request", request: { patienceMs: want, requestedAtMs: entry.nowMs } },

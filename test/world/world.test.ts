@@ -12,6 +12,9 @@ const narrow = (seed: number): Settings => drawSettings(seed, { climate: "narrow
 /** As it was before it had scenes. */
 const wide = (seed: number): Settings => drawSettings(seed, { climate: "wide" });
 
+/** As it was before it had broken disks and clocks, strangers and resets. */
+const harsh = (seed: number): Settings => drawSettings(seed, { climate: "harsh" });
+
 /** Found beyond the seeds that the world was made with (docs/decisions/0108). */
 test.each([
   {
@@ -78,47 +81,47 @@ test("seed 20286 breaks a law under rules 6, and none any more: a host that had 
 test.each([132, 188, 208, 287])(
   "seed %i breaks no law any more: a fenced host that loses its disk has seen every token of the fleet",
   (seed) => {
-    expect(play(drawSettings(seed)).violation).toBeUndefined();
+    expect(play(harsh(seed)).violation).toBeUndefined();
   },
 );
 
 /** A job waited outside for ever: its lobby was ended, and the model took the retelling of its signals for done though the network had lost it. */
 test("seed 9000117 breaks no law any more: what an ended lobby was told is told to the next one until it has arrived", () => {
-  expect(play(drawSettings(9_000_117)).violation).toBeUndefined();
+  expect(play(harsh(9_000_117)).violation).toBeUndefined();
 });
 
 /** A host's word that one task of an array was over freed it when the array was terminated, while its next task ran there. */
 test("seed 9500007 breaks a law under rules 6, and none any more: a later task of an array ran where the ledger had nothing", () => {
-  expect(play(drawSettings(9_500_007), { rules: 6 }).violation?.law).toBe("free means empty");
-  expect(play(drawSettings(9_500_007)).violation).toBeUndefined();
+  expect(play(harsh(9_500_007), { rules: 6 }).violation?.law).toBe("free means empty");
+  expect(play(harsh(9_500_007)).violation).toBeUndefined();
 });
 
 /** The credit of a job that left between two calls came back twice, and two jobs were called in with it: the first of them was forgotten. */
 test("seed 9500053 breaks no law any more: a lobby has a credit once", () => {
-  expect(play(drawSettings(9_500_053)).violation).toBeUndefined();
+  expect(play(harsh(9_500_053)).violation).toBeUndefined();
 });
 
 /** Its job denied the lease before its grant came, and the repair believed that after it had come. Seen before reports were quiet. */
 test("seed 9000327 breaks no law: a repair asks nobody about a grant that is on its way", () => {
-  expect(play(drawSettings(9_000_327)).violation).toBeUndefined();
+  expect(play(harsh(9_000_327)).violation).toBeUndefined();
 });
 
 /** The model answered a query of a job whose workers were down, without the grant that the server had for it. */
 test("seed 9500870 breaks no law any more: a job that is asked takes first what was delivered to it", () => {
-  expect(play(drawSettings(9_500_870)).violation).toBeUndefined();
+  expect(play(harsh(9_500_870)).violation).toBeUndefined();
 });
 
 /** The ledger refuses more places than a quota allows, all of them, and the dice offered the same again and again. */
 test.each([9_000_105, 9_500_302, 9_500_342, 9_500_607, 9_500_711])(
   "seed %i breaks no law any more: once it is calm an array gets no more places than its tenant may have",
   (seed) => {
-    expect(play(drawSettings(seed)).violation).toBeUndefined();
+    expect(play(harsh(seed)).violation).toBeUndefined();
   },
 );
 
 /** A fleet was ended after it had been told to undrain a host, and before that was kept: a job waited for the host for ever. Cut from seed 9600075. */
 test("operators undrain a host again where a lost ledger says that it is drained", () => {
-  const { orders, faults, jobs, ...drawn } = drawSettings(9_600_075);
+  const { orders, faults, jobs, ...drawn } = harsh(9_600_075);
   const ids = [3, 4, 5, 9, 10, 12, 15, 16, 17, 18, 19].map((at) => `job-${at}`);
   const struck = [22_751, 30_677, 36_695, 42_923, 98_594, 115_518, 117_597, 145_076];
   const settings: Settings = {
@@ -133,6 +136,14 @@ test("operators undrain a host again where a lost ledger says that it is drained
   expect([settings.faults.length, settings.jobs.length]).toEqual([struck.length, ids.length + 1]);
   expect(play(settings).violation).toBeUndefined();
 });
+
+/** It took the re-told grant of its run before the reset: on a lease that the fleet had freed, or on hosts that nobody turns on again. */
+test.each([7_000_113, 7_000_119, 7_000_210, 7_000_260, 7_000_279])(
+  "seed %i breaks no law any more: a job that was reset starts on no lease of its former run",
+  (seed) => {
+    expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();
+  },
+);
 
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });

@@ -12,6 +12,7 @@ import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
 import { endProblem, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
+import { createPromptLaws } from "./prompt-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
 export interface Violation {
@@ -35,13 +36,17 @@ export interface Checker {
     order: "cancel-tasks" | "retry-tasks",
     tasks: readonly number[],
   ) => void;
+  /** A lobby has called it in, or has heard that it leaves. */
+  readonly called: (job: JobId) => void;
+  readonly left: (job: JobId) => void;
   readonly violate: (law: string, message: string) => void;
   readonly violation: () => Violation | undefined;
   readonly endedJobs: () => ReadonlyMap<JobId, string>;
   readonly leases: () => number;
 }
 
-export type JobOrder = "cancel" | "terminate" | "reset" | "hold" | "release" | "cancel-tasks";
+export type JobOrder =
+  "cancel" | "terminate" | "reset" | "hold" | "release" | "cancel-tasks" | "deadline";
 
 export function createChecker(
   nowMs: () => number,
@@ -66,6 +71,7 @@ export function createChecker(
   /** It has got its first GPUs. */
   const hasStarted = (job: string): boolean =>
     [...tokens.values()].some(({ jobId }) => jobId === job);
+  const prompt = createPromptLaws(nowMs, violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
 
@@ -115,6 +121,11 @@ export function createChecker(
     const mask = order.gang.find((part) => part.host === host)?.mask ?? 0;
     for (const key of keysOf(host, mask)) if (onGpu.get(key) === launch) onGpu.delete(key);
     if (how === "completed") books.get(launch)?.completed.add(host);
+  }
+
+  /** What it has promised is for its fleet to know. */
+  function unlearnt(host: HostId): void {
+    for (const key of [...stopped]) if (key.startsWith(`${host} `)) stopped.delete(key);
   }
 
   function taskOf(job: JobId, task: number): TaskBook {
@@ -205,7 +216,19 @@ export function createChecker(
           for (const { launches } of each.values())
             for (const launch of [...launches])
               if (launch.startsWith(`${host} `)) launches.delete(launch);
-        for (const key of [...stopped]) if (key.startsWith(`${host} `)) stopped.delete(key);
+        unlearnt(host);
+      },
+      unlearnt,
+      lost: (host, launch) => {
+        books.get(launch)?.started.delete(host);
+        forgetLaunch(tasks, `${host} ${launch}`);
+      },
+      loaded: (host, { revoked }) => {
+        for (const lease of stoppedOn(stopped, host)) {
+          const { token } = tokens.get(lease) ?? {};
+          if (token !== undefined && !revoked.has(token))
+            violate("promises last", `${host} has forgotten that it stopped ${lease}`);
+        }
       },
       prepared: (host, order) => void prepared.add(`${host} ${keyOf(order)}`),
       started,
@@ -226,7 +249,10 @@ export function createChecker(
           );
       },
     },
+    called: prompt.called,
+    left: prompt.left,
     ledgerChanged: (ledger, isRecovering) => {
+      prompt.ledgerChanged(ledger);
       if (ledger.leases === last) return;
       last = ledger.leases;
       checkLeases(ledger);
@@ -238,6 +264,7 @@ export function createChecker(
     jobEnded: (job, how) => {
       if (ended.has(job)) violate("one end", `${job} ends again: ${how}`);
       ended.set(job, how);
+      prompt.jobEnded(job);
       decided.set(job, (decided.get(job) ?? new Set()).add(how));
       const known = drawn.get(job);
       if (known === undefined) return;
@@ -255,6 +282,10 @@ export function createChecker(
       orders.set(job, (orders.get(job) ?? new Set()).add(order));
       if (order === "hold") held.set(job, highest);
       if (order === "release") held.delete(job);
+      // Its new run may refuse what this one has taken.
+      if (order !== "reset") return;
+      held.delete(job);
+      for (const book of tasks.get(job)?.values() ?? []) book.cancelledAt = Infinity;
     },
     noteTasks: (job, order, named) => {
       orders.set(job, (orders.get(job) ?? new Set()).add(order));
@@ -266,6 +297,21 @@ export function createChecker(
     endedJobs: () => ended,
     leases: () => tokens.size,
   };
+}
+
+/** The leases of which a host has answered that nothing runs there any more. */
+const stoppedOn = (stopped: ReadonlySet<string>, host: HostId): readonly LeaseId[] =>
+  [...stopped].flatMap((key) => {
+    const [at, lease] = key.split(" ");
+    return at === host ? [lease as LeaseId] : []; // as put there
+  });
+
+function forgetLaunch(
+  tasks: ReadonlyMap<JobId, ReadonlyMap<number, TaskBook>>,
+  launch: string,
+): void {
+  for (const each of tasks.values())
+    for (const { launches } of each.values()) launches.delete(launch);
 }
 
 const keysOf = (host: HostId, mask: number): readonly string[] => {

@@ -49,11 +49,12 @@ export function endProblem(
     case "cancelled":
       return orders.has("cancel") ? undefined : "nobody has cancelled it";
     case "terminated":
-      return orders.has("terminate") || orders.has("reset") ? undefined : "nobody has ended it";
+      return orders.has("terminate") ? undefined : "nobody has ended it";
     case "failed": {
       const most = Math.min(spec.retry.attempts, MOST_LOST);
       const mayFail =
         spec.deadlineMs !== undefined ||
+        orders.has("deadline") ||
         leases >= (spec.array === undefined ? most : MOST_LOST) ||
         [...tasks.values()].some(({ failed }) => failed >= most) ||
         orders.has("cancel-tasks") ||

@@ -16,6 +16,7 @@ export function* stopTasksOn(
   if (host === undefined) return { kind: "failed", code: "HOST_REFUSED", isFinal: true };
   const launch = host.launches.get(`${leaseId}#${batchSeq}`);
   if (launch === undefined) return { kind: "done", value: { host: id, stopped: [] } };
+  if (!host.disk.takesFiles()) return { kind: "failed", code: "UNAVAILABLE" };
   for (const task of tasks) {
     launch.unwanted.add(task);
     host.agent?.spawn(host.killTask(launch, task));

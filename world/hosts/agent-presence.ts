@@ -60,8 +60,9 @@ export function* reportOf(
   const host = hostOf(agents, attempt as Attempt<never>);
   if (host === undefined) return REFUSED;
   yield* sleep(agents.site().kernel, 1);
+  if (host.disk.state() === "read-only") return { kind: "failed", code: "UNAVAILABLE" };
   const atSinceBootMs = host.contact?.atSinceBootMs ?? host.sinceBootMs();
-  const wallMs = host.contact?.wallMs ?? agents.site().server.clockMs();
+  const wallMs = host.contact?.wallMs ?? host.clock().wallMs;
   host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs });
   const { tokens } = host;
   const running = [...host.launches.values()].flatMap(({ phase, order }) =>
@@ -103,7 +104,7 @@ function* heartbeats(
   attempt: Attempt<"ended">,
   { host, terms }: { readonly host: Host; readonly terms: PresenceTerms },
 ): Task<void> {
-  const { kernel, server } = agents.site();
+  const { kernel } = agents.site();
   const { process } = attempt;
   const count = counterOf(process);
   count.count += 1;
@@ -118,7 +119,7 @@ function* heartbeats(
     }
     const last = host.contact?.atSinceBootMs ?? 0;
     if (said === "known" && atSinceBootMs >= last)
-      host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs: server.clockMs() });
+      host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs: host.clock().wallMs });
     yield* sleep(kernel, terms.silenceMs / 3);
   }
 }

@@ -32,6 +32,10 @@ export interface AgentRules {
   readonly stopWaits: boolean;
   /** An attempt takes over the launch that an earlier one has started. */
   readonly takesOver: (launch: Launch) => boolean;
+  /** A promise about tokens is given when the disk has it. */
+  readonly waitsForDisk: boolean;
+  /** A launch whose files cannot be read never starts again. */
+  readonly givesUp: boolean;
   /** A host without tokens asks the fleet which it gave. */
   readonly heals: boolean;
 }
@@ -83,6 +87,8 @@ export const AGENT_RULES: AgentRules = {
   endsStrays: true,
   stopWaits: true,
   takesOver: ({ phase }) => phase !== "stored",
+  waitsForDisk: true,
+  givesUp: true,
   heals: true,
 };
 

@@ -30,16 +30,28 @@ const RETRY_MS = 1_000;
 const GATE_MS = 20_000;
 const FLEET = "orbweaver-fleet-default";
 
+/** An error of the disk in the midst of a start: what is stored stays so. */
+const DISK = "DISK";
+/** Of a stop: it may be tried again. */
+const PASSING: ActivityEnd<never> = { kind: "failed", code: "UNAVAILABLE" };
+
 const failed = (code: string): ActivityEnd<never> => ({ kind: "failed", code, isFinal: true });
 
 /** The life of an agent, from its start. */
 export function* agentLife(agents: Agents, host: Host, process: Process): Task<void> {
   const { kernel, server } = agents.site();
   host.agent = process;
+  // Its lock and its epoch are files.
+  while (!host.disk.takesFiles()) yield* sleep(kernel, AGAIN_MS / 6);
+  host.disk.load();
+  if (host.tokens !== undefined) agents.witness.loaded(host.id, host.tokens);
   for (const launch of host.launches.values()) launch.watched = 0;
   if (agents.rules.endsStrays)
     for (const key of [...host.running.keys()])
-      if (!host.launches.has(key)) yield* host.killRanks(key, 0);
+      if ((host.launches.get(key)?.phase ?? "over") === "over") yield* host.killRanks(key, 0);
+  if (!agents.rules.givesUp)
+    for (const [key, { phase, report }] of [...host.launches])
+      if (phase === "over" && report === undefined) host.launches.delete(key);
   for (const launch of host.launches.values()) settleLost(agents, host, launch);
   if (host.tokens === undefined) {
     const tokens = { seen: new Array<number>(host.gpuCount).fill(0), revoked: new Set<number>() };
@@ -94,10 +106,10 @@ function* heal(
 }
 
 /** A launch whose supervisor is gone with an earlier boot. */
-function settleLost({ rules, site }: Agents, host: Host, launch: Launch): void {
+function settleLost({ rules }: Agents, host: Host, launch: Launch): void {
   if (launch.phase !== "started" || rules.mayRun(launch, host.bootId())) return;
   launch.phase = "over";
-  launch.report = reportOfLaunch(launch, "lost", { nowMs: site().server.clockMs() });
+  launch.report = reportOfLaunch(launch, "lost", { nowMs: host.clock().wallMs });
 }
 
 /** A launch that no attempt watches is stopped once its job is closed, and the fleet hears of its end. */
@@ -123,8 +135,10 @@ function* watchUnattended(
   yield* network.call(process, () => server.signal(FLEET, { name: "inbox", payload }));
 }
 
-function* stopLaunch({ site, rules }: Agents, host: Host, launch: Launch): Task<boolean> {
-  if (launch.phase === "stored") callOff(launch, site().server.clockMs());
+/** Undefined where the disk does not take the order: the launch goes on. */
+function* stopLaunch({ rules }: Agents, host: Host, launch: Launch): Task<boolean | undefined> {
+  if (launch.phase !== "over" && !host.disk.takesFiles()) return undefined;
+  if (launch.phase === "stored") callOff(launch, host.clock().wallMs);
   const { run } = launch.order;
   if (!rules.stopWaits) {
     host.agent?.spawn(host.killRanks(keyOf(launch.order), run.graceMs));
@@ -144,6 +158,8 @@ export function* runOn(
   if (!host.launches.has(key) && !(yield* isInContact(agents, host))) return failed("HOST_REFUSED");
   const known = host.launches.get(key);
   if (known?.report !== undefined) return { kind: "done", value: known.report };
+  // Its files could not be read.
+  if (known?.phase === "over") return failed("STALE_TOKEN");
   const isNew = known === undefined || !agents.rules.takesOver(known);
   let launch = known;
   if (isNew) {
@@ -177,14 +193,18 @@ function* start(
   const mask = maskOn(order);
   if (agents.isRefusing(host.id) || mask <= 0 || mask >= 2 ** host.gpuCount)
     return failed("HOST_REFUSED");
+  if (!host.disk.takesFiles()) return failed("HOST_REFUSED");
   const { tokens } = host;
   if (tokens === undefined) return failed("HOST_REFUSED");
   if (rules.refusalOf(tokens, order.token, mask) !== undefined) return failed("STALE_TOKEN");
-  rules.raise(tokens, order.token, mask);
+  const isNoted = yield* host.disk.changeTokens((each) => rules.raise(each, order.token, mask));
+  if (!isNoted) return failed(DISK);
+  if (rules.refusalOf(tokens, order.token, mask) !== undefined) return failed("STALE_TOKEN");
   if ([...host.launches.values()].some((later) => isFollowedBy(order, later.order)))
     return failed("STALE_TOKEN");
   for (const lower of [...host.launches.values()])
-    if (rules.isInTheWay(lower, order, mask)) yield* stopLaunch(agents, host, lower);
+    if (rules.isInTheWay(lower, order, mask))
+      if ((yield* stopLaunch(agents, host, lower)) === undefined) return failed(DISK);
   const known = host.launches.get(keyOf(order));
   const launch: Launch = known?.phase === "stored" ? known : newLaunch(order, host.bootId());
   host.launches.set(keyOf(order), launch);
@@ -201,16 +221,18 @@ function* start(
       isClosed: server.openRun(order.workflowId)?.runId !== order.workflowRunId,
       beats: beatsOf(order.workflowId) as readonly RunHeartbeat[], // of our own agents
     }));
-    if (look.isHeard && look.value.isClosed) callOff(launch, server.clockMs());
+    if (!host.disk.takesFiles()) return failed(DISK);
+    if (look.isHeard && look.value.isClosed) callOff(launch, host.clock().wallMs);
     // A sibling that was seen once counts.
     if (look.isHeard) seen.push(...look.value.beats);
     if (launch.phase !== "stored" || rules.isGangReady(order, seen, isJustBack)) break;
     if (kernel.nowMs() > untilMs) {
-      callOff(launch, server.clockMs());
+      callOff(launch, host.clock().wallMs);
       return failed("GANG_NOT_READY");
     }
     const said = yield* attempt.beat(beat);
-    if (said === "cancel") callOff(launch, server.clockMs());
+    if (said === "cancel" && !host.disk.takesFiles()) return failed(DISK);
+    if (said === "cancel") callOff(launch, host.clock().wallMs);
     if (said === "forgotten") {
       attempt.process.spawn(watchUnattended(agents, host, { process: attempt.process, launch }));
       return { kind: "stays open" };
@@ -221,7 +243,8 @@ function* start(
     const isStale = rules.refusalOf(host.tokens, order.token, mask) !== undefined;
     // An agent that was frozen may wake after the fleet has given its GPUs away.
     const isFenced = host.contact !== undefined && rules.isCutOff(host.contact, host.clock());
-    if (isStale || isFenced) callOff(launch, server.clockMs());
+    if (!host.disk.takesFiles()) return failed(DISK);
+    if (isStale || isFenced) callOff(launch, host.clock().wallMs);
     else host.startRanks(launch, (task) => agents.fateOf(order, task));
   }
   return launch;
@@ -244,7 +267,8 @@ function* watch(
       if (kernel.nowMs() >= nextBeatMs) {
         nextBeatMs = kernel.nowMs() + everyMs;
         const said = yield* attempt.beat(beat);
-        if (said === "cancel") yield* stopLaunch(agents, host, launch);
+        if (said === "cancel" && (yield* stopLaunch(agents, host, launch)) === undefined)
+          return failed(DISK);
         if (said === "forgotten") {
           attempt.process.spawn(
             watchUnattended(agents, host, { process: attempt.process, launch }),
@@ -290,11 +314,17 @@ export function* stopOn(
   const host = agents.hosts.get(order.host);
   if (host?.tokens === undefined) return failed("HOST_LOST");
   const launches = [...host.launches.values()].filter((of) => of.order.leaseId === order.leaseId);
-  agents.rules.revoke(host.tokens, order.token);
-  for (const launch of launches) agents.rules.raise(host.tokens, order.token, maskOn(launch.order));
+  const isNoted = yield* host.disk.changeTokens((tokens) => {
+    agents.rules.revoke(tokens, order.token);
+    for (const launch of launches) agents.rules.raise(tokens, order.token, maskOn(launch.order));
+  });
+  if (!isNoted) return PASSING;
   let hadProcesses = false;
-  for (const launch of launches)
-    hadProcesses = (yield* stopLaunch(agents, host, launch)) || hadProcesses;
+  for (const launch of launches) {
+    const had = yield* stopLaunch(agents, host, launch);
+    if (had === undefined) return PASSING;
+    hadProcesses ||= had;
+  }
   agents.witness.stopped(host.id, order.leaseId);
   const report = launches.find((of) => of.order.taskBatch === undefined)?.report;
   return {

@@ -15,6 +15,8 @@ interface BatchPorts {
   readonly isRunning: (order: RunOrder) => boolean;
   /** The disk still has it. */
   readonly isNoted: (launch: Launch) => boolean;
+  /** What a full disk refuses is tried again. */
+  readonly whenItTakes: (write: () => void) => void;
   /** All of its tasks have had their turn. */
   readonly onOver: (order: RunOrder) => void;
 }
@@ -35,7 +37,7 @@ interface Running {
 const KILL_MS = 200;
 
 export function createBatches(ports: BatchPorts): Batches {
-  const { kernel, wallMs, witness, host, isRunning, isNoted, onOver } = ports;
+  const { kernel, wallMs, witness, host, isRunning, isNoted, whenItTakes, onOver } = ports;
   const batches = new Map<string, Running>();
 
   function over(
@@ -49,8 +51,10 @@ export function createBatches(ports: BatchPorts): Batches {
     witness.taskEnded(host, of, how);
   }
 
-  /** Free slots take the next tasks. */
-  function next(launch: Launch): void {
+  /** Free slots take the next tasks, once the journal may say so. */
+  const next = (launch: Launch): void => whenItTakes(() => take(launch));
+
+  function take(launch: Launch): void {
     const { order, turns, unwanted } = launch;
     const { slots = 0, tasks = [] } = order.taskBatch ?? {};
     const batch = batches.get(keyOf(order));

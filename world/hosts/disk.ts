@@ -1,4 +1,4 @@
-/** @file What the disk of a host of the world keeps: tokens, launches, the last contact. Types. */
+/** @file What the disk of a host of the world keeps: tokens, launches, the last contact; and what may be wrong with it. */
 
 import type { PresenceTerms, RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 
@@ -7,6 +7,14 @@ export interface Tokens {
   readonly seen: number[];
   readonly revoked: Set<number>;
 }
+
+export const copyOf = ({ seen, revoked }: Tokens): Tokens => ({
+  seen: [...seen],
+  revoked: new Set(revoked),
+});
+
+/** `full` takes no new files, `read-only` not even new bytes in an old one; each durable write to a `slow` one takes long. */
+export type DiskState = "well" | "full" | "read-only" | "slow";
 
 /** Names a launch on its host: a lease has one, or one for each batch of array tasks. */
 export const keyOf = ({ leaseId, taskBatch }: Pick<RunOrder, "leaseId" | "taskBatch">): string =>

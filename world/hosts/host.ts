@@ -12,6 +12,9 @@ import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { AgentRules, HostClock } from "./agent-rules.ts";
 import { batchEnds } from "./batch-report.ts";
 import { createBatches } from "./batches.ts";
+import { createClocks, type HostClocks } from "./clocks.ts";
+import { createFenceWatch } from "./fence-watch.ts";
+import { createDiskWrites, type DiskWrites } from "./disk-writes.ts";
 import { keyOf, type Contact, type Launch, type Tokens } from "./disk.ts";
 import type { Fate, Witness } from "./witness.ts";
 
@@ -27,6 +30,8 @@ export interface Host {
   readonly bootId: () => number;
   readonly sinceBootMs: () => number;
   readonly clock: () => HostClock;
+  readonly setClocks: HostClocks["set"];
+  readonly disk: DiskWrites;
   /** Processes by their launch: the truth. */
   readonly running: ReadonlyMap<string, RunOrder>;
   readonly startRanks: (launch: Launch, fateOf: (task?: number) => Fate) => void;
@@ -38,6 +43,8 @@ export interface Host {
   readonly reboot: () => void;
   /** The state folder is gone, or the folders of its launches, with its tokens left. */
   readonly lose: (what: "disk" | "launches") => void;
+  /** Of what was written last a part is gone, and a part cannot be read; two bits of the pattern a launch. */
+  readonly tear: (pattern: number) => void;
   agent: Process | undefined;
 }
 
@@ -49,32 +56,39 @@ export interface HostPorts {
 }
 
 const KILL_MS = 200;
+const TORN_BITS = 16;
 
 export function createHost(
-  { kernel, wallMs, rules, witness }: HostPorts,
+  { kernel, wallMs: trueWallMs, rules, witness }: HostPorts,
   id: HostId,
   gpuCount: number,
 ): Host {
   let bootId = 1;
-  let bootAtMs = 0;
+  const clocks = createClocks(kernel, trueWallMs);
+  const { wallMs, sinceBootMs } = clocks;
   const running = new Map<string, RunOrder>();
+  const disk = createDiskWrites(kernel, rules, () => host);
   const batches = createBatches({
     ...{ kernel, wallMs, witness, host: id },
     isRunning: (order) => running.get(keyOf(order)) === order,
     isNoted: (launch) => host.launches.get(keyOf(launch.order)) === launch,
+    whenItTakes: disk.whenItTakes,
     onOver: (order) => end(order, "completed"),
   });
 
   const end = (order: RunOrder, how: "completed" | "failed" | "killed", cause?: RunCause): void => {
     const key = keyOf(order);
     running.delete(key);
-    const launch = host.launches.get(key);
-    batches.drop(order, launch);
+    batches.drop(order, host.launches.get(key));
     witness.ended(id, order, how);
     kernel.tell(id, id, () => `processes of ${key} are gone: ${how}`);
-    if (launch?.order.token !== order.token || launch.report !== undefined) return;
-    launch.phase = "over";
-    launch.report = reportOf(launch, how, { cause, nowMs: wallMs() });
+    host.disk.whenItTakes(() => {
+      const launch = host.launches.get(key);
+      if (launch?.order.token !== order.token || launch.report !== undefined) return;
+      if (launch.phase === "over") return;
+      launch.phase = "over";
+      launch.report = reportOf(launch, how, { cause, nowMs: wallMs() });
+    });
   };
 
   const host: Host = {
@@ -86,8 +100,10 @@ export function createHost(
     backAtMs: -Infinity,
     agent: undefined,
     bootId: () => bootId,
-    sinceBootMs: () => kernel.nowMs() - bootAtMs,
-    clock: () => ({ sinceBootMs: host.sinceBootMs(), wallMs: wallMs(), bootId }),
+    sinceBootMs,
+    clock: () => ({ sinceBootMs: sinceBootMs(), wallMs: wallMs(), bootId }),
+    setClocks: clocks.set,
+    disk,
     running,
     startRanks: (launch, fateOf) => {
       const { order } = launch;
@@ -112,14 +128,7 @@ export function createHost(
       return true;
     },
     killTask: batches.kill,
-    note: (contact) => {
-      const { atSinceBootMs = contact.atSinceBootMs } = host.contact ?? {};
-      if (contact.atSinceBootMs - atSinceBootMs > contact.terms.silenceMs)
-        host.backAtMs = host.sinceBootMs();
-      host.contact = contact;
-      const dueMs = contact.atSinceBootMs + contact.terms.fenceMs - host.sinceBootMs();
-      kernel.after(Math.max(0, dueMs) + contact.terms.silenceMs / 4, lookAtFence);
-    },
+    note: createFenceWatch(kernel, rules, { host: () => host, end: endAll }),
     reboot: () => {
       for (const order of [...running.values()]) {
         running.delete(keyOf(order));
@@ -127,7 +136,8 @@ export function createHost(
         witness.ended(id, order, "killed");
       }
       bootId += 1;
-      bootAtMs = kernel.nowMs();
+      clocks.reboot();
+      disk.losePower();
       host.backAtMs = -Infinity;
     },
     lose: (what) => {
@@ -135,19 +145,30 @@ export function createHost(
       if (what === "disk") Object.assign(host, { tokens: undefined, contact: undefined });
       witness.forgot(id);
     },
+    tear: (pattern) => tear(host, witness, pattern),
   };
   return host;
 
-  /** The supervisors' own look: the agent may be dead. */
-  function lookAtFence(): void {
-    const { contact } = host;
-    if (contact?.bootId !== bootId) return;
-    if (!rules.isCutOff(contact, host.clock())) return;
+  /** The host was cut off. */
+  function endAll(): void {
     const cause = { code: "HOST_LOST", message: "cut off", atMs: wallMs() } as const;
     for (const order of [...running.values()]) end(order, "failed", cause);
     for (const launch of host.launches.values())
-      if (launch.phase === "stored") callOff(launch, wallMs());
+      if (launch.phase === "stored" && disk.takesFiles()) callOff(launch, wallMs());
   }
+}
+
+function tear(host: Host, witness: Witness, pattern: number): void {
+  [...host.launches].forEach(([key, launch], at) => {
+    const fate = (pattern >>> ((2 * at) % TORN_BITS)) & 3;
+    if (fate === 0) {
+      host.launches.delete(key);
+      witness.lost(host.id, key);
+    } else if (fate === 1 && launch.report === undefined) launch.phase = "over";
+  });
+  if (pattern % 4 !== 3) return;
+  host.tokens = undefined;
+  witness.unlearnt(host.id);
 }
 
 /** It may not start any more. */

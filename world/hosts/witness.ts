@@ -2,6 +2,7 @@
 
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
+import type { Tokens } from "./disk.ts";
 
 /** How the processes of a launch would end by themselves. */
 export interface Fate {
@@ -13,6 +14,12 @@ export interface Fate {
 export interface Witness {
   /** The host does not know any more what it was told and what it has started. */
   readonly forgot: (host: HostId) => void;
+  /** The same of one launch. */
+  readonly lost: (host: HostId, launch: string) => void;
+  /** Its tokens cannot be read any more. */
+  readonly unlearnt: (host: HostId) => void;
+  /** A new agent has read its tokens. */
+  readonly loaded: (host: HostId, tokens: Tokens) => void;
   readonly prepared: (host: HostId, order: RunOrder) => void;
   /** An order to stop was answered: nothing of the lease runs there, or ever will. */
   readonly stopped: (host: HostId, lease: LeaseId) => void;

@@ -9,6 +9,7 @@ import type { LeaseId, TenantId } from "../../domain/values/ids.ts";
 import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
+import { mayBeRead } from "../../machines/fleet/inbox.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
 import type {
   AuditOrder,
@@ -31,6 +32,17 @@ import { lobbyInputFor } from "./lobby.ts";
 export type Planner = (ledger: Ledger, nowMs: number) => Plan;
 export type FleetRun = WorkflowRun<FleetState, FleetEvent>;
 
+/** As the workflow hears it: what is too large is not even decoded. */
+function wordOf(payload: unknown): FleetEvent {
+  const bytes = JSON.stringify(payload).length;
+  return {
+    kind: "inbox",
+    batch: mayBeRead(bytes) ? payload : undefined,
+    bytes,
+    sender: "world",
+  };
+}
+
 /** Of decisions, and of the rare one that a decider that was just started cannot make. */
 const DECIDE_MS = 12;
 const STALE_IN = 20;
@@ -49,12 +61,7 @@ export function registerFleet(site: Site, plan: Planner, keep: (run: FleetRun) =
       }),
       signal: (name, payload) =>
         name === "inbox"
-          ? {
-              kind: "inbox",
-              batch: Array.isArray(payload) ? payload : [],
-              bytes: JSON.stringify(payload).length,
-              sender: "world",
-            }
+          ? wordOf(payload)
           : { kind: "unknown-signal", signal: name, bytes: 0, sender: "world" },
       atOnce: ({ kind }) =>
         kind === "finish-handlers" ? { kind: "handlers-finished" } : undefined,

@@ -141,7 +141,7 @@ function* admitted(
     spec.isHeld || spec.after !== undefined
       ? ({ kind: "silent" } as const)
       : yield* site.tellFleet(process, entry.fleetWorkflowId, { kind: "request", request });
-  return notified && { kind: "admitted", rules: JOB_RULES, spec, notified };
+  return notified && { kind: "admitted", rules: JOB_RULES, spec, runId: run, notified };
 }
 
 function carryOut(ports: GangPorts, command: LifeCommand, run: JobRun): void {

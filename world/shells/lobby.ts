@@ -84,6 +84,7 @@ function* body(
           server.signal(to, { name: "call-in", payload, runId }),
         );
         if (!reply.isHeard) return FAILED;
+        site.noteCall(to);
         if (!reply.value) gone.push(payload.credit);
       }
       return { kind: "done", value: { kind: "called", id, gone } };
@@ -135,15 +136,17 @@ export function lobbyInputFor(
 
 /** A word that is lost costs a call in vain. */
 export function* leaveLobby(
-  { network, server }: Site,
+  { network, server, noteLeave }: Site,
   process: Process,
   { fleet, tenant, ...payload }: LobbyExit,
 ): Task<void> {
   for (const at of [tenant, EVERYBODY_ELSE]) {
     const id = lobbyWorkflowId(fleet, at);
-    const reply = yield* network.call(process, () =>
-      server.signal(id, { name: "lobby-leave", payload }),
-    );
+    const reply = yield* network.call(process, () => {
+      const isThere = server.signal(id, { name: "lobby-leave", payload });
+      if (isThere) noteLeave(payload.jobId);
+      return isThere;
+    });
     if (!reply.isHeard || reply.value) return;
   }
 }

@@ -1,5 +1,6 @@
 /** @file What all workflows of a world share: the server, the way to it, and whoever answers questions about a fleet or a job. */
 
+import type { JobId } from "../../domain/values/ids.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Network } from "../kernel/network.ts";
@@ -30,6 +31,9 @@ export interface Site {
   readonly activity: <Value>(run: AnyRun, order: ActivityOrder<Value>) => Activity;
   /** Heartbeat details of a job's open activities. */
   readonly beatsOf: (workflowId: string) => readonly unknown[];
+  /** A lobby has called a job in, or has heard that it leaves. */
+  readonly noteCall: (job: JobId) => void;
+  readonly noteLeave: (job: JobId) => void;
   readonly planted: Planted;
 }
 

@@ -54,6 +54,8 @@ export function openRun<State, Event, Command>(
   const given: Command[] = [];
   const openLocals = new Map<number, Command>();
   const signals: { name: string; payload: unknown }[] = [];
+  /** Signals and updates, in their order. */
+  const told: ((to: WorkflowRun<State, Event>) => void)[] = [];
   const arrivals: Arrival<State, Event>[] = [];
   let cachedOn: { readonly process: Process; readonly incarnation: number } | undefined;
   let attempt = 0;
@@ -68,8 +70,11 @@ export function openRun<State, Event, Command>(
     end: () => end,
     signals: () => signals,
     terminate: () => close({ kind: "terminated" }),
+    repeatTo: (to) => told.forEach((tell) => tell(to as WorkflowRun<State, Event>)), // of the same type
     arrive: (arrival) => {
       if (end !== undefined) return;
+      if (arrival.kind === "update")
+        told.push((to) => to.arrive({ ...arrival, onAnswer: () => undefined }));
       arrivals.push(arrival);
       wake();
     },
@@ -81,6 +86,7 @@ export function openRun<State, Event, Command>(
     signal: (name, payload) => {
       const value = copied(payload);
       signals.push({ name, payload: value });
+      told.push((to) => to.signal(name, value));
       const event = type.signal(name, value);
       if (event !== undefined) run.arrive({ kind: "event", event });
     },

@@ -132,6 +132,16 @@ export function createServer({ kernel, network, onViolation, onChange }: ServerP
       const run = runs.get(workflowId)?.run;
       return run?.isOpen() === true ? run : undefined;
     },
+    /** To its first task: another run begins with the same input, and is told all that this one was told. */
+    reset: (workflowId: string): void => {
+      const last = runs.get(workflowId);
+      if (last?.run.isOpen() !== true) return;
+      runs.delete(workflowId);
+      last.run.terminate();
+      start(last.kind, workflowId, last.input);
+      const next = runs.get(workflowId)?.run;
+      if (next !== undefined) last.run.repeatTo(next);
+    },
     lastRun: (workflowId: string): Started | undefined => runs.get(workflowId),
     openIds: (kind: string): readonly string[] =>
       [...runs].flatMap(([id, each]) => (each.kind === kind && each.run.isOpen() ? [id] : [])),

@@ -46,6 +46,8 @@ export interface AnyRun extends RunIdentity {
   readonly signal: (name: string, payload: unknown) => void;
   /** Ends it from outside. */
   readonly terminate: () => void;
+  /** Tells another run of its type, in order, what this one was told from outside. */
+  readonly repeatTo: (run: AnyRun) => void;
   readonly signals: () => readonly { readonly name: string; readonly payload: unknown }[];
   /** Its client's view, once it is closed. */
   readonly end: () => RunEnd | undefined;

@@ -6,6 +6,7 @@
 
 import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
 import { commands, type PlantedBug } from "./planted-bug.ts";
+import { PLANTED_HOSTILE } from "./hostile-catalogue.ts";
 import { PLANTED_WIDE } from "./wide-catalogue.ts";
 
 export const PLANTED: readonly PlantedBug[] = [
@@ -174,6 +175,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a lobby credit is lost with its job",
+    seenAt: 2,
+    climate: "hostile",
     planted: {
       lobby: (machine) => ({
         ...machine,
@@ -225,6 +228,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a delivery that gave up counts as delivered",
+    seenAt: 13,
+    climate: "hostile",
     planted: {
       fleet: (machine) => ({
         ...machine,
@@ -364,4 +369,5 @@ export const PLANTED: readonly PlantedBug[] = [
     },
   },
   ...PLANTED_WIDE,
+  ...PLANTED_HOSTILE,
 ];

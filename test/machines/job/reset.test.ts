@@ -1,0 +1,50 @@
+/** @file A run of a job that was reset is told again what the former run was told: which grants it takes. */
+
+import { expect, it } from "vitest";
+import { JOB_RULES } from "../../../protocol/control-contract.ts";
+import { runId, type RunId } from "../../../domain/values/ids.ts";
+import { specOf } from "../../domain/job-text.ts";
+import { DELIVERED, grantOf, playJob, START_MS, type PlayedJob } from "./builders.ts";
+
+const FORMER = runId("run-0");
+const OWN = runId("run-1");
+
+const admit = ({ feed }: PlayedJob, askedBy?: RunId, file: object = {}): void =>
+  feed({
+    kind: "admission",
+    admission: {
+      kind: "admitted",
+      rules: JOB_RULES,
+      spec: specOf({ name: "played", gang: 2, run: { command: ["true"] }, ...file }),
+      notified: DELIVERED,
+      ...(askedBy !== undefined && { runId: askedBy }),
+    },
+  });
+
+/** Its fleet took that lease back long ago: on a host that had refused it, it would run where the ledger has nothing. */
+it("does not start on a lease of the run before the reset, and starts on its own", () => {
+  const job = playJob({ isEntering: true });
+  job.feed(job.grant(1, { runId: FORMER }));
+  admit(job, OWN);
+  expect([job.stage(), job.open("run").length]).toEqual(["waiting", 0]);
+  job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
+  expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
+});
+
+it.each([
+  ["asked by the former run, as after a reset to a later point", FORMER],
+  ["in a history of a former release", undefined],
+] as const)("keeps the grant whose request was %s", (_what, askedBy) => {
+  const job = playJob({ isEntering: true });
+  job.feed(job.grant(1, { runId: FORMER }));
+  admit(job, askedBy);
+  expect(job.open("run")).toHaveLength(1);
+});
+
+it("keeps of an array's early grants only those of its own run", () => {
+  const job = playJob({ isEntering: true });
+  const offers = [FORMER, OWN].map((run) => grantOf(1, START_MS, { runId: run }));
+  job.feed({ kind: "grants", offers });
+  admit(job, OWN, { array: { count: 4 } });
+  expect(job.job().earlyGrants).toEqual([[offers[1]]]);
+});

@@ -1,0 +1,64 @@
+/** @file Bugs that only hostile worlds show: disks, clocks of hosts, words that come again, resets. As `catalogue.ts` has the others. */
+
+import type { PlantedBug } from "./planted-bug.ts";
+
+export const PLANTED_HOSTILE: readonly PlantedBug[] = [
+  {
+    name: "the fence counts wall time",
+    climate: "hostile",
+    planted: {
+      agent: {
+        isCutOff: ({ terms, wallMs: atMs }, { wallMs }) =>
+          terms.onSilence === "fence" && wallMs - atMs > terms.fenceMs,
+      },
+    },
+  },
+  {
+    name: "an agent promises what its disk does not have yet",
+    seenAt: 34,
+    climate: "hostile",
+    planted: { agent: { waitsForDisk: false } },
+  },
+  {
+    name: "a launch whose files cannot be read starts again",
+    seenAt: 3,
+    climate: "hostile",
+    planted: { agent: { givesUp: false } },
+  },
+  {
+    name: "a job that was reset takes the grants of the run before",
+    seenAt: 7_000_113,
+    climate: "hostile",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          if (event.kind !== "admission" || event.admission.kind !== "admitted")
+            return machine.step(state, event, nowMs);
+          const { runId: _asked, ...admission } = event.admission;
+          return machine.step(state, { ...event, admission }, nowMs);
+        },
+      }),
+    },
+  },
+  {
+    name: "an end with an older seq is obeyed",
+    climate: "hostile",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          if (event.kind !== "inbox" || !Array.isArray(event.batch))
+            return machine.step(state, event, nowMs);
+          const { requests } = state.ledger;
+          const batch = (event.batch as readonly unknown[]).map((entry) => {
+            const end = entry as { readonly kind?: unknown; readonly jobId?: never } | null;
+            const present = end?.kind === "end" ? requests.get(end.jobId as never) : undefined;
+            return present === undefined ? entry : { ...end, seq: present.seq };
+          });
+          return machine.step(state, { ...event, batch }, nowMs);
+        },
+      }),
+    },
+  },
+];
