@@ -13,7 +13,12 @@
 import { gpuCountOf, type GangRequest, type HostGpus } from "../../domain/lease/lease.ts";
 import type { Capacity, Level, TypeOptions } from "../capacity/capacity-state.ts";
 import { largestAt, offersAt } from "../capacity/capacity.ts";
-import { canShrink, largestAcceptable, smallestSize } from "../ledger/rules/grant-check.ts";
+import {
+  canShrink,
+  largestAcceptable,
+  shrinkAtMs,
+  smallestSize,
+} from "../ledger/rules/grant-check.ts";
 import { quotaLimit } from "../ledger/rules/limits.ts";
 import { byMostGpus, type ClusterOffer } from "../placement/placement-policy.ts";
 import { bestThroughput, throughputAcross, throughputOf } from "../placement/spread.ts";
@@ -127,8 +132,30 @@ function sizeOffers(
   return found;
 }
 
-/** The least worth of a smaller gang. */
+/** The least worth of a smaller gang. Cost: O(1) until a host changes. */
 export function floorOf(request: GangRequest, type: TypeOptions, now: Now): number {
+  const { hostVersion } = now.capacity;
+  const isPatient = now.nowMs < shrinkAtMs(request);
+  const ofType = FLOORS.get(type) ?? new WeakMap<GangRequest, KeptFloor>();
+  FLOORS.set(type, ofType);
+  const known = ofType.get(request);
+  if (known?.hostVersion === hostVersion && known.isPatient === isPatient) return known.floor;
+  const floor = floorNow(request, type, now);
+  ofType.set(request, { hostVersion, isPatient, floor });
+  return floor;
+}
+
+interface KeptFloor {
+  readonly hostVersion: number;
+  /** Smaller sizes are not acceptable yet. */
+  readonly isPatient: boolean;
+  readonly floor: number;
+}
+
+/** Types belong to one capacity. */
+const FLOORS = new WeakMap<TypeOptions, WeakMap<GangRequest, KeptFloor>>();
+
+function floorNow(request: GangRequest, type: TypeOptions, now: Now): number {
   const { capacity } = now;
   const least = smallestSize(request.gang);
   const rule = capacity.index.tenants.get(request.tenant);

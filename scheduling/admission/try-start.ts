@@ -39,6 +39,7 @@ import type {
   PlaceHost,
   PlacePolicy,
   PricePorts,
+  WattsLeft,
 } from "../placement/place-policy.ts";
 
 /** Knowledge of `decide` beside the ledger. */
@@ -137,11 +138,6 @@ export function demandOf(
 ): PlaceDemand {
   const { constraints } = request;
   const leastThroughput = leastThroughputFor(request, gpus, { capacity, nowMs });
-  const { clusters, places } = capacity.index;
-  const budgetOf = (host: HostId, kind: "site" | "rack"): number => {
-    const budget = places.get(host)?.budgets?.find(({ name }) => name.startsWith(`${kind} `));
-    return budget === undefined ? Infinity : budgetLeft(capacity, budget) + WATTS_EPSILON;
-  };
   return {
     ...shapeOf(constraints),
     gpus,
@@ -151,16 +147,25 @@ export function demandOf(
     ...(constraints.training !== undefined && {
       training: { text: constraints.training, tenant: request.tenant },
     }),
-    wattsLeft: {
-      cluster: ({ cluster }) => {
-        const shape = clusters[cluster];
-        return shape === undefined ? 0 : wattsLeft(capacity, shape) + WATTS_EPSILON;
-      },
-      ...(capacity.index.budgets.length > 0 && {
-        site: ({ host }) => budgetOf(host, "site"),
-        rack: ({ host }) => budgetOf(host, "rack"),
-      }),
+    ...(capacity.index.hasWattsLimits && { wattsLeft: wattsOf(capacity) }),
+  };
+}
+
+function wattsOf(capacity: Capacity): WattsLeft {
+  const { budgets, clusters, places } = capacity.index;
+  const budgetOf = (host: HostId, kind: "site" | "rack"): number => {
+    const budget = places.get(host)?.budgets?.find(({ name }) => name.startsWith(`${kind} `));
+    return budget === undefined ? Infinity : budgetLeft(capacity, budget) + WATTS_EPSILON;
+  };
+  return {
+    cluster: ({ cluster }) => {
+      const shape = clusters[cluster];
+      return shape === undefined ? 0 : wattsLeft(capacity, shape) + WATTS_EPSILON;
     },
+    ...(budgets.length > 0 && {
+      site: ({ host }) => budgetOf(host, "site"),
+      rack: ({ host }) => budgetOf(host, "rack"),
+    }),
   };
 }
 

@@ -13,8 +13,10 @@ import {
   keptMask,
   setHostCondition,
   UNKNOWN_END_MS,
+  type Hold,
   type PoolHost,
 } from "./host-pools.ts";
+import { wattsLimit } from "../ledger/rules/limits.ts";
 import { strand } from "./stranded-gpus.ts";
 import type { HostStatus } from "../ledger/ledger.ts";
 import {
@@ -31,37 +33,27 @@ export function noteLease(
   before: Lease | undefined,
   after: Lease | undefined,
 ): void {
-  const { usage, index, hosts } = capacity;
+  const { usage, index } = capacity;
   if (before !== undefined) {
     const gpus = takenGpus(before);
     release(usage, index, heldBy(before));
-    for (const { host: id, mask } of gpus) {
-      const host = hosts.get(id);
-      if (host === undefined) continue;
+    eachHost(capacity, gpus, (host, mask) => {
       host.holds.delete(before.id);
       setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
       settleStranded(capacity, host);
-    }
+    });
   }
   if (after === undefined) return;
   const gpus = takenGpus(after);
   const endAtMs = endOf(after);
   const need = needOf(after);
   take(usage, index, heldBy(after));
-  for (const { host: id, mask } of gpus) {
-    const host = hosts.get(id);
-    if (host === undefined) continue;
-    const opportunisticMask = maskIn(after.opportunistic?.gpus ?? [], id);
-    host.holds.set(after.id, {
-      mask,
-      endAtMs,
-      opportunisticMask,
-      sinceMs: after.grantedAtMs,
-      ...(need !== undefined && { need }),
-    });
-    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
-    settleStranded(capacity, host);
-  }
+  hold(capacity, {
+    name: after.id,
+    gpus,
+    opportunistic: after.opportunistic?.gpus ?? [],
+    terms: { endAtMs, sinceMs: after.grantedAtMs, ...(need !== undefined && { need }) },
+  });
 }
 
 /** When its GPUs are free at the latest, as its owner says. */
@@ -85,31 +77,42 @@ export interface FreshGrant extends Held {
 export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
   const { name, endAtMs, resources: need, opportunistic = [] } = grant;
   take(capacity.usage, capacity.index, grant);
-  for (const { host: id, mask } of grant.gpus) {
-    const host = capacity.hosts.get(id);
-    if (host === undefined) continue;
-    host.holds.set(name, {
-      mask,
-      endAtMs,
-      opportunisticMask: maskIn(opportunistic, id),
-      sinceMs: Infinity,
-      ...(need !== undefined && { need }),
-    });
+  hold(capacity, {
+    name,
+    gpus: grant.gpus,
+    opportunistic,
+    terms: { endAtMs, sinceMs: Infinity, ...(need !== undefined && { need }) },
+  });
+}
+
+interface Holding {
+  readonly name: string;
+  readonly gpus: readonly HostGpus[];
+  readonly opportunistic: readonly HostGpus[];
+  readonly terms: Pick<Hold, "endAtMs" | "sinceMs" | "need">;
+}
+
+/** Equal holds of a gang are one value. */
+function hold(capacity: Capacity, { name, gpus, opportunistic, terms }: Holding): void {
+  let last: Hold | undefined;
+  eachHost(capacity, gpus, (host, mask) => {
+    const opportunisticMask = maskIn(opportunistic, host.id);
+    if (last?.mask !== mask || last.opportunisticMask !== opportunisticMask)
+      last = { mask, opportunisticMask, ...terms };
+    host.holds.set(name, last);
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
     settleStranded(capacity, host);
-  }
+  });
 }
 
 export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
   const { name } = grant;
   release(capacity.usage, capacity.index, grant);
-  for (const { host: id, mask } of grant.gpus) {
-    const host = capacity.hosts.get(id);
-    if (host === undefined) continue;
+  eachHost(capacity, grant.gpus, (host, mask) => {
     host.holds.delete(name);
     setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
     settleStranded(capacity, host);
-  }
+  });
 }
 
 /** A reservation was made, changed or ended. */
@@ -124,17 +127,15 @@ export function noteReservation(
   }
   if (before !== undefined) {
     dropReserved(capacity.reserved, before);
-    for (const { host: id, mask } of before.gpus) {
-      const host = capacity.hosts.get(id);
-      if (host !== undefined) setReserved(capacity, host, host.reservedMask & ~mask);
-    }
+    eachHost(capacity, before.gpus, (host, mask) => {
+      setReserved(capacity, host, host.reservedMask & ~mask);
+    });
   }
   if (after === undefined) return;
   addReserved(capacity.reserved, after);
-  for (const { host: id, mask } of after.gpus) {
-    const host = capacity.hosts.get(id);
-    if (host !== undefined) setReserved(capacity, host, host.reservedMask | mask);
-  }
+  eachHost(capacity, after.gpus, (host, mask) => {
+    setReserved(capacity, host, host.reservedMask | mask);
+  });
 }
 
 function setReserved(capacity: Capacity, host: PoolHost, reservedMask: number): void {
@@ -152,14 +153,42 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
   capacity.leaseVersion = capacity.hostVersion = capacity.version;
 }
 
+/** From so many hosts on those of a list are remembered: a gang comes and goes many times in a cycle. */
+const LONG = 8;
+
+/** Those that the fleet has, in order. */
+function eachHost(
+  capacity: Capacity,
+  gpus: readonly HostGpus[],
+  visit: (host: PoolHost, mask: number) => void,
+): void {
+  const known = gpus.length < LONG ? undefined : hostsOn(capacity, gpus);
+  for (const [at, { host: id, mask }] of gpus.entries()) {
+    const host = known === undefined ? capacity.hosts.get(id) : known[at];
+    if (host !== undefined) visit(host, mask);
+  }
+}
+
+function hostsOn(
+  { hosts, hostsOf }: Capacity,
+  gpus: readonly HostGpus[],
+): readonly (PoolHost | undefined)[] {
+  const known = hostsOf.get(gpus);
+  if (known !== undefined) return known;
+  const found = gpus.map(({ host }) => hosts.get(host));
+  hostsOf.set(gpus, found);
+  return found;
+}
+
 /**
  * Only a lease that says what it takes strands GPUs. Which they are depends on leases and reservations as they are, not on the order in which
  * they came: so a trial that is taken back leaves what was, and a capacity that follows events is that of a fresh look at their ledger.
  */
 function settleStranded(capacity: Capacity, host: PoolHost): void {
-  if (host.strandedMask === 0 && !capacity.usage.uneven.has(host.id)) return;
+  const { uneven } = capacity.usage;
+  if (host.strandedMask === 0 && (uneven.size === 0 || !uneven.has(host.id))) return;
   // A new version of the leases even for the same GPUs: they may be stranded by others of them now, which end at other times.
-  setMasks(capacity, host, { leasedMask: strand(host, capacity.usage.uneven) });
+  setMasks(capacity, host, { leasedMask: strand(host, uneven) });
 }
 
 function setMasks(
@@ -172,9 +201,11 @@ function setMasks(
   const more = popCount(keptMask(host)) - popCount(kept);
   if (more !== 0) {
     const { cluster, gpuWatts } = host.pool;
-    keepWatts(capacity, cluster.id, more * gpuWatts);
-    for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
-      keepWatts(capacity, name, more * gpuWatts);
+    const { budgets, places } = capacity.index;
+    if (wattsLimit(cluster) < Infinity) keepWatts(capacity, cluster.id, more * gpuWatts);
+    if (budgets.length > 0)
+      for (const { name } of places.get(host.id)?.budgets ?? [])
+        keepWatts(capacity, name, more * gpuWatts);
   }
   capacity.version = capacity.lastVersion += 1;
   if (change.leasedMask !== undefined) capacity.leaseVersion = capacity.version;

@@ -2,6 +2,7 @@
 
 import type { ClusterShape } from "../../domain/fleet/fleet.ts";
 import type { ClusterId, HostId } from "../../domain/values/ids.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { GangShape } from "../ledger/rules/grant-check.ts";
 import type { GpuNeed } from "../../domain/job/job-resources.ts";
@@ -36,6 +37,8 @@ export interface Capacity {
   readonly numberOf: WeakMap<object, number>;
   /** Requests of arrays as those of one gang, see `asOneGang`. */
   readonly gangs: WeakMap<PendingRequest, PendingRequest>;
+  /** The hosts of long lists of GPUs, which do not change; undefined for one that the fleet has not. */
+  readonly hostsOf: WeakMap<readonly HostGpus[], readonly (PoolHost | undefined)[]>;
   /** Budgets of sites, by site. */
   readonly sites: ReadonlyMap<string, WattsBudget>;
   /** The counts of a version, see fleet-counts.ts. */

@@ -84,6 +84,7 @@ export function openCapacity(ledger: Ledger): Capacity {
     numbers: new Map(),
     numberOf: new WeakMap(),
     gangs: new WeakMap(),
+    hostsOf: new WeakMap(),
     version: 0,
     leaseVersion: 0,
     hostVersion: 0,

@@ -33,24 +33,29 @@ interface Outlook {
   readonly clusters: ReadonlyMap<ClusterId, EndProfile>;
 }
 
-/** Of lists of GPUs, which do not change, at a version of the leases. */
-const outlooks = new WeakMap<readonly HostGpus[], KeptOutlook>();
+/** An answer about a list of GPUs, which does not change, is kept until a lease does. */
+export function untilLeasesChange<Answer>(
+  find: (gpus: readonly HostGpus[], capacity: Capacity) => Answer,
+): (gpus: readonly HostGpus[], capacity: Capacity) => Answer {
+  const answers = new WeakMap<readonly HostGpus[], KeptAnswer<Answer>>();
+  return (gpus, capacity) => {
+    const { leaseVersion } = capacity;
+    const known = answers.get(gpus);
+    if (known?.capacity === capacity && known.leaseVersion === leaseVersion) return known.answer;
+    const answer = find(gpus, capacity);
+    answers.set(gpus, { capacity, leaseVersion, answer });
+    return answer;
+  };
+}
 
-interface KeptOutlook {
+interface KeptAnswer<Answer> {
   readonly capacity: Capacity;
   readonly leaseVersion: number;
-  readonly outlook: Outlook;
+  readonly answer: Answer;
 }
 
 /** Cost: O(hosts and leases there), O(1) until a lease changes. */
-export function outlookOf(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
-  const { leaseVersion } = capacity;
-  const known = outlooks.get(gpus);
-  if (known?.capacity === capacity && known.leaseVersion === leaseVersion) return known.outlook;
-  const outlook = outlookNow(gpus, capacity);
-  outlooks.set(gpus, { capacity, leaseVersion, outlook });
-  return outlook;
-}
+export const outlookOf = untilLeasesChange(outlookNow);
 
 function outlookNow(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
   const tallies = new Map<ClusterId, Tally>();

@@ -9,7 +9,7 @@ import { planGrowth } from "../preemption/scale-up.ts";
 import type { Right } from "../preemption/victim-choice.ts";
 import { recalls } from "../reservation/opportunistic-backfill.ts";
 import { reserveForPreemptor, reserveForVictim } from "../reservation/reservation-set.ts";
-import { withoutOwn } from "../reservation/trial.ts";
+import { touchOwn, withoutOwn } from "../reservation/trial.ts";
 import type { CycleInput } from "./cycle-input.ts";
 import { move } from "./moves.ts";
 import type { CycleParts } from "./parts.ts";
@@ -42,15 +42,15 @@ export function preempt(
   if (account === undefined) return undefined;
   const { place, rights = DEFAULT_RIGHTS, order } = options.policies;
   const byRight = (some: readonly Right[]): EvictionSet | undefined => {
-    const found = withoutOwn(reservations, gang.jobId, () =>
-      planPreemption(gang, view, {
-        preemption: account,
-        place,
-        placeLater,
-        rights: some,
-        ...(order && { order }),
-      }),
-    );
+    touchOwn(reservations, gang.jobId);
+    const found = planPreemption(gang, view, {
+      preemption: account,
+      place,
+      placeLater,
+      rights: some,
+      ...(order && { order }),
+      alone: (attempt) => withoutOwn(reservations, gang.jobId, attempt),
+    });
     if (found === undefined) return undefined;
     work.spend(found.work);
     return { evict: found.evict, reserve: [found.reserve] };

@@ -63,6 +63,8 @@ export interface PreemptionContext {
   readonly rights?: readonly Right[];
   /** Without it no job evicts another by right of order. */
   readonly order?: ServiceOrder;
+  /** Takes the request's own reservation off the capacity while places are tried; absent where it is off already, or there is none. */
+  readonly alone?: <Found>(attempt: () => Found) => Found;
 }
 
 export const DEFAULT_RIGHTS: readonly Right[] = ["due", "reclaim"];
@@ -74,7 +76,7 @@ export interface PreemptionPlan {
 }
 
 /**
- * For a request that cannot start; of an array's, one gang. Its own reservation is off the capacity, which is left as it was. The plan
+ * For a request that cannot start; of an array's, one gang. The capacity is left as it was. The plan
  * counts as made: the account has it, and later requests of the cycle are judged after it.
  */
 export function planPreemption(
@@ -103,7 +105,9 @@ function planBy(
   if (wanted === undefined || wanted < 1) return undefined;
   const choice = choiceBy(right, request, { wanted, view, context });
   if (choice === undefined || choice.isEmpty()) return undefined;
-  const found = searchPlace({ request, wanted, view, context, choice, book: victims });
+  const search = { request, wanted, view, context, choice, book: victims };
+  const { alone } = context;
+  const found = alone === undefined ? searchPlace(search) : alone(() => searchPlace(search));
   if (found === undefined || !isWorthWaiting(request, found.gpus, view)) return undefined;
   const { gpus, work } = found;
   const evict = found.victims.map((victim): EvictItem => {

@@ -17,6 +17,8 @@
 import type { LeaseId } from "../../domain/values/ids.ts";
 import { gpuCountOf, type Lease, type Reservation } from "../../domain/lease/lease.ts";
 import type { EvictItem, PendingRequest, PlanItem, ReserveItem } from "../../domain/lease/plan.ts";
+import type { Hold } from "../capacity/host-pools.ts";
+import { untilLeasesChange } from "../capacity/release-profile.ts";
 import { tryOut } from "../capacity/trial.ts";
 import { checkGrant, isAcceptableSize } from "../ledger/rules/grant-check.ts";
 import { isUsable } from "./plan-reservation.ts";
@@ -54,20 +56,25 @@ function expectedMs(
   { capacity, nowMs }: CycleView,
 ): number {
   let longestMs = 0;
-  let missing = 0;
-  for (const { host: id, mask } of reservation.gpus) {
-    for (const hold of capacity.hosts.get(id)?.holds.values() ?? []) {
-      if ((hold.mask & mask & ~hold.opportunisticMask) === 0) continue;
-      missing += 1;
-      const agoMs = Math.max(0, nowMs - hold.sinceMs);
-      longestMs = Math.max(longestMs, Math.min(agoMs, hold.endAtMs - nowMs));
-    }
+  const awaited = awaitedOn(reservation.gpus, capacity);
+  for (const { sinceMs, endAtMs } of awaited) {
+    const agoMs = Math.max(0, nowMs - sinceMs);
+    longestMs = Math.max(longestMs, Math.min(agoMs, endAtMs - nowMs));
   }
   const request = requests.get(reservation.jobId);
   const isWhole =
     request === undefined || isAcceptableSize(request.gang, gpuCountOf(reservation.gpus));
-  return !isWhole ? Infinity : missing === 0 ? 0 : longestMs;
+  return !isWhole ? Infinity : awaited.length === 0 ? 0 : longestMs;
 }
+
+/** Who holds GPUs of a list otherwise than opportunistically, each once. */
+const awaitedOn = untilLeasesChange((gpus, { hosts }): readonly Hold[] => {
+  const found = new Map<string, Hold>();
+  for (const { host: id, mask } of gpus)
+    for (const [name, hold] of hosts.get(id)?.holds ?? [])
+      if ((hold.mask & mask & ~hold.opportunisticMask) !== 0) found.set(name, hold);
+  return [...found.values()];
+});
 
 /** The item, marked as opportunistic where it has GPUs that are reserved for other jobs. */
 export function asOpportunistic(

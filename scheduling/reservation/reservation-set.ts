@@ -13,6 +13,7 @@ import { popCount, type HostGpus, type Reservation } from "../../domain/lease/le
 import type { PendingRequest, ReserveItem } from "../../domain/lease/plan.ts";
 import { noteReservation } from "../capacity/capacity-changes.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
+import { untilLeasesChange } from "../capacity/release-profile.ts";
 import { levelOf } from "../queue/service-order.ts";
 import { delayMs } from "../queue/tawfq.ts";
 import { sharedGpus, withoutGpus } from "../ledger/rules/reservation-index.ts";
@@ -140,15 +141,18 @@ export function visit(reservations: ReservationSet, job: JobId): void {
 }
 
 /** How many GPUs of a reservation are free on hosts that accept new work. */
-export function freeGpusIn({ capacity }: ReservationSet, { gpus }: Reservation): number {
+export const freeGpusIn = ({ capacity }: ReservationSet, { gpus }: Reservation): number =>
+  freeOn(gpus, capacity);
+
+const freeOn = untilLeasesChange((gpus, { hosts }) => {
   let free = 0;
   for (const { host: id, mask } of gpus) {
-    const host = capacity.hosts.get(id);
+    const host = hosts.get(id);
     if (host !== undefined && host.hostCondition === undefined)
       free += popCount(mask & ~host.leasedMask);
   }
   return free;
-}
+});
 
 export const hasFree = (reservations: ReservationSet, reservation: Reservation): boolean =>
   freeGpusIn(reservations, reservation) > 0;

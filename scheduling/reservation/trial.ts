@@ -61,6 +61,12 @@ export function withTrial<Value>(
   }
 }
 
+/** As a trial without the job's reservation leaves it: the last in order. */
+export function touchOwn(reservations: ReservationSet, job: JobId): void {
+  const own = reservationOf(reservations, job);
+  if (own !== undefined) change(reservations, job, own);
+}
+
 /** What an attempt finds while the job's own reservation is off the capacity. */
 export const withoutOwn = <Value>(
   reservations: ReservationSet,

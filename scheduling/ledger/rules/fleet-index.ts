@@ -37,6 +37,8 @@ export interface FleetIndex {
   readonly tenants: ReadonlyMap<TenantId, TenantRule>;
   /** Of sites and racks, in the fleet's order. */
   readonly budgets: readonly WattsBudget[];
+  /** Some cluster, site or rack has a limit on watts. */
+  readonly hasWattsLimits: boolean;
   readonly hasWindows: boolean;
   /** Some host states its processors or its memory. */
   readonly hasResources: boolean;
@@ -75,6 +77,8 @@ export function indexFleet({ clusters, tenants, sites = [] }: FleetShape): Fleet
     places,
     tenants: new Map(tenants.map((rule) => [rule.id, rule])),
     budgets,
+    hasWattsLimits:
+      budgets.length > 0 || clusters.some((cluster) => Number.isFinite(wattsLimit(cluster))),
     hasWindows: clusters.some(({ maintenance = [] }) => maintenance.length > 0),
     hasResources: clusters.some(({ hosts }) =>
       hosts.some(({ cpus, hostMemoryGiB }) => cpus !== undefined || hostMemoryGiB !== undefined),

@@ -92,8 +92,24 @@ export const opportunisticGpus = (
     })
     .sort((a, b) => byCodeUnit(a.host, b.host));
 
+/** GPUs of one host. Cost: O(1) once a long list was asked. */
 export const maskIn = (gpus: readonly HostGpus[], host: HostId): number =>
-  gpus.find((part) => part.host === host)?.mask ?? 0;
+  (gpus.length < LONG ? gpus.find((part) => part.host === host)?.mask : masksIn(gpus).get(host)) ??
+  0;
+
+/** From so many hosts on a list is indexed. */
+const LONG = 5;
+/** Of lists of GPUs, which do not change. */
+const INDEXED = new WeakMap<readonly HostGpus[], ReadonlyMap<HostId, number>>();
+
+function masksIn(gpus: readonly HostGpus[]): ReadonlyMap<HostId, number> {
+  const known = INDEXED.get(gpus);
+  if (known !== undefined) return known;
+  const masks = new Map<HostId, number>();
+  for (const { host, mask } of gpus) if (!masks.has(host)) masks.set(host, mask);
+  INDEXED.set(gpus, masks);
+  return masks;
+}
 
 /** How many GPUs two sets share. */
 export function sharedGpus(a: readonly HostGpus[], b: readonly HostGpus[]): readonly HostGpus[] {

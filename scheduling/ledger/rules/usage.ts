@@ -7,6 +7,7 @@
  * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
+import type { TenantRule } from "../../../domain/fleet/fleet.ts";
 import type { ClusterId, HostId, JobId, TenantId } from "../../../domain/values/ids.ts";
 import {
   popCount,
@@ -16,7 +17,7 @@ import {
 } from "../../../domain/lease/lease.ts";
 import type { GpuNeed } from "../../../domain/job/job-resources.ts";
 import { addUneven, type UnevenHosts } from "./host-resources.ts";
-import type { FleetIndex } from "./fleet-index.ts";
+import type { FleetIndex, HostPlace } from "./fleet-index.ts";
 import { quotaLimit } from "./limits.ts";
 
 /** Changes by `take` and `release` alone. */
@@ -86,21 +87,34 @@ export const needing = (resources: GpuNeed | undefined): Pick<Held, "resources">
   resources === undefined ? {} : { resources };
 
 export function take(usage: Usage, index: FleetIndex, held: Held): void {
-  for (const { host, mask } of held.gpus) {
-    usage.taken.set(host, (usage.taken.get(host) ?? 0) | mask);
-    count(usage, index, { tenant: held.tenant, host, gpus: popCount(mask) });
-    noteLabel(usage, held, { host, leases: 1 });
-    noteNeed(usage, index, { held, host, gpus: popCount(mask) });
-  }
+  const { taken } = usage;
+  for (const { host, mask } of held.gpus) taken.set(host, (taken.get(host) ?? 0) | mask);
+  note(usage, index, { held, sign: 1 });
 }
 
 /** The reverse of `take`, for GPUs that were taken. */
 export function release(usage: Usage, index: FleetIndex, held: Held): void {
+  const { taken } = usage;
+  for (const { host, mask } of held.gpus) taken.set(host, (taken.get(host) ?? 0) & ~mask);
+  note(usage, index, { held, sign: -1 });
+}
+
+function note(
+  usage: Usage,
+  index: FleetIndex,
+  { held, sign }: { readonly held: Held; readonly sign: 1 | -1 },
+): void {
+  const rule = index.tenants.get(held.tenant);
   for (const { host, mask } of held.gpus) {
-    usage.taken.set(host, (usage.taken.get(host) ?? 0) & ~mask);
-    count(usage, index, { tenant: held.tenant, host, gpus: -popCount(mask) });
-    noteLabel(usage, held, { host, leases: -1 });
-    noteNeed(usage, index, { held, host, gpus: -popCount(mask) });
+    const place = index.places.get(host);
+    const gpus = sign * popCount(mask);
+    if (place !== undefined) {
+      countWatts(usage, place, gpus);
+      if (rule !== undefined) countQuota(usage, rule, { place, gpus });
+      if (held.resources !== undefined)
+        addUneven(usage.uneven, place.host, { need: held.resources, gpus });
+    }
+    if (held.label !== undefined) noteLabel(usage, held, { host, leases: sign });
   }
 }
 
@@ -111,20 +125,6 @@ export interface Held {
   readonly label?: { readonly jobId: JobId; readonly antiAffinity: string };
   /** Absent where the job takes the shares of its GPUs. */
   readonly resources?: GpuNeed;
-}
-
-function noteNeed(
-  { uneven }: Usage,
-  index: FleetIndex,
-  {
-    held: { resources },
-    host,
-    gpus,
-  }: { readonly held: Held; readonly host: HostId; readonly gpus: number },
-): void {
-  const place = resources === undefined ? undefined : index.places.get(host);
-  if (resources === undefined || place === undefined) return;
-  addUneven(uneven, place.host, { need: resources, gpus });
 }
 
 function noteLabel(
@@ -156,26 +156,26 @@ export function rivalOn(
   return [...(jobs?.keys() ?? [])].find((other) => other !== jobId);
 }
 
-function count(
+function countWatts(
   usage: Usage,
-  index: FleetIndex,
-  {
-    tenant,
-    host,
-    gpus,
-  }: { readonly tenant: TenantId; readonly host: HostId; readonly gpus: number },
+  { cluster: { id: cluster }, host: { gpuWatts }, budgets }: HostPlace,
+  gpus: number,
 ): void {
-  const place = index.places.get(host);
-  if (place === undefined) return;
-  const cluster = place.cluster.id;
-  const watts = gpus * place.host.gpuWatts;
+  const watts = gpus * gpuWatts;
   usage.watts.set(cluster, (usage.watts.get(cluster) ?? 0) + watts);
-  for (const { name } of place.budgets ?? [])
-    usage.budgets.set(name, (usage.budgets.get(name) ?? 0) + watts);
-  const limit = quotaLimit(index.tenants.get(tenant), place.host.gpuType);
+  if (budgets === undefined) return;
+  for (const { name } of budgets) usage.budgets.set(name, (usage.budgets.get(name) ?? 0) + watts);
+}
+
+function countQuota(
+  { quota }: Usage,
+  rule: TenantRule,
+  { place, gpus }: { readonly place: HostPlace; readonly gpus: number },
+): void {
+  const limit = quotaLimit(rule, place.host.gpuType);
   if (limit === undefined) return;
-  const held = usage.quota.get(tenant) ?? new Map<string, number>();
-  usage.quota.set(tenant, held.set(limit.key, (held.get(limit.key) ?? 0) + gpus));
+  const held = quota.get(rule.id) ?? new Map<string, number>();
+  quota.set(rule.id, held.set(limit.key, (held.get(limit.key) ?? 0) + gpus));
 }
 
 export const heldUnder = (usage: Usage, tenant: TenantId, key: string): number =>

@@ -130,9 +130,9 @@ describe("the necessary condition for a better reservation", () => {
         else no += 1;
         if (!said) expect(found !== undefined && isBetter(found, known)).toBe(false);
       }),
-      { numRuns: 2_000 },
+      { numRuns: 600 },
     );
-    expect(Math.min(yes, no)).toBeGreaterThan(100);
+    expect(Math.min(yes, no)).toBeGreaterThan(30);
   });
 
   function isToldBetter(
