@@ -57,13 +57,13 @@ export function checkGrant(
   if (isOpportunistic === true && !mayBackfillOn(request))
     return problem("GpuReserved", `${request.jobId} may not use GPUs that are reserved for others`);
   const parts = new Map<HostId, Part>();
-  const loan = { ...terms, isOpportunistic: isOpportunistic === true };
+  const asked = { ...terms, isOpportunistic: isOpportunistic === true };
   for (const { host, mask } of gpus) {
     const place = terms.index.places.get(host);
     if (place === undefined) return problem("HostUnknown", `the fleet has no host ${host}`);
     if (parts.has(host)) return problem("GpuTaken", `the grant names ${host} twice`);
     const part = { ...place, mask };
-    const found = hostProblem(request, part, loan);
+    const found = hostProblem(request, part, asked);
     if (found !== undefined) return found;
     parts.set(host, part);
   }
