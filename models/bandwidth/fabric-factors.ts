@@ -6,7 +6,8 @@
  * beside a slow host. In order:
  *   shape   sets of one rack by the GPU count of the host with fewest, of two hosts and of more: nearly the best of them is the shape's own.
  *   hosts   strength = the best of (bandwidth ÷ shape) over the sets that a host was in, at most 1; where there are any, over those in which
- *           all its cards carry their full load. An unmeasured host has the mean.
+ *           all its cards carry their full load. Of a host that is not sound the slowest set counts in which it is the only such one. An
+ *           unmeasured host has the mean.
  *   racks   what sets over 2, 3–4, 5–8, … racks lose beyond that: the median, never less with more racks.
  *   lone    what a set over several racks loses beyond that when one of them gives a single host.
  * The factor of a set is that of its weakest host times that of its racks. The Transformer learns what is left. Clusters of at
@@ -69,6 +70,7 @@ export function fabricFactors(
     shapeOf,
   );
   const hosts = new Map([...strengths(domain, sets, shapeOf), ...telling]);
+  for (const [host, log] of alone(domain, near, { shapeOf, hosts })) hosts.set(host, log);
   const all = [...hosts.values()];
   const unmeasured = all.reduce((sum, log) => sum + log, 0) / Math.max(1, all.length);
   const found = { hosts: Object.fromEntries(hosts), unmeasured, racks: [] };
@@ -106,19 +108,19 @@ function mostLogs(
     const most = isTwo ? twoHosts : moreHosts;
     return part === 1 || most === undefined ? [] : [(log - most) / Math.log(part)];
   });
-  const power = powers.length < LEAST_OF_SHAPE ? 0 : quantileOf(powers, 1 - POWER_QUANTILE);
+  const power = powers.length < LEAST_OF_SHAPE ? LEAST_POWER : quantileOf(powers, 0.5);
   if (moreHosts === undefined && twoHosts === undefined) return {};
   return {
     most: {
       ...(moreHosts !== undefined && { moreHosts }),
       ...(twoHosts !== undefined && { twoHosts }),
-      power: Math.min(1, Math.max(0, power)),
+      power: Math.min(1, Math.max(LEAST_POWER, power)),
     },
   };
 }
 
-/** Of the sets with parts of hosts, those that are as fast for their GPUs or less so. */
-const POWER_QUANTILE = 0.75;
+/** Above 0: of two sets that are as fast, the one that leaves no card out is the safer. */
+const LEAST_POWER = 0.05;
 
 /** Of the host that gives the smallest part of its GPUs. */
 function leastPart({ hosts }: BandwidthDomain, shares: Candidate): number {
@@ -146,6 +148,34 @@ const isTelling = ({ hosts }: BandwidthDomain, shares: Candidate): boolean =>
 
 interface RackedSet extends LoggedSet {
   readonly racks: number;
+}
+
+/**
+ * Of hosts that no set has cleared: the slowest set whose other hosts all are sound, for then it is the host's own. Its fastest set says less,
+ * because a tree spares the cards of some of its hosts.
+ */
+function alone(
+  domain: BandwidthDomain,
+  sets: readonly LoggedSet[],
+  {
+    shapeOf,
+    hosts,
+  }: {
+    readonly shapeOf: (shares: Candidate) => number;
+    readonly hosts: ReadonlyMap<string, number>;
+  },
+): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  for (const { shares, log } of sets) {
+    if (!isTelling(domain, shares)) continue;
+    const slow = shares.filter(({ host }) => (hosts.get(domain.hosts[host]?.id ?? "") ?? 0) < 0);
+    const [only] = slow;
+    if (only === undefined || slow.length > 1) continue;
+    const id = domain.hosts[only.host]?.id ?? "";
+    const most = hosts.get(id) ?? 0;
+    found.set(id, Math.min(found.get(id) ?? most, soundLog(log - shapeOf(shares))));
+  }
+  return found;
 }
 
 /** Of each host in these sets, by id: that of its fastest set. */

@@ -94,6 +94,19 @@ describe("what sets say of a host", () => {
     expect(Math.exp(strengthLog(domain, found, 5))).toBeCloseTo(1, 6);
   });
 
+  it("is the slowest set in which it alone is to blame: a tree spares the cards of some hosts", () => {
+    // Host 40 is spared in every second of its sets.
+    let own = 0;
+    const spared = groups.map(({ shares, gbs }) => {
+      if (shares.some(({ host }) => host === 40)) own += 1;
+      return { shares, gbs: gbs < 100 && own % 2 === 1 ? 280 : gbs };
+    });
+    const found = fabricFactors(domain, spared);
+    if (found === undefined) throw new Error("the cluster is large");
+    expect(own).toBeGreaterThan(3);
+    expect(Math.exp(strengthLog(domain, found, 40))).toBeCloseTo(0.3, 6);
+  });
+
   it("has a price of a lone host in a rack where that is measured, and none elsewhere", () => {
     const isLone = (shares: Candidate): boolean =>
       shares.some(({ host }) => racksOf(domain, shares) > racksOf(domain, without(shares, host)));
