@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-const SERVING_PARTS = ["speed", "expected"];
+const SERVING_PARTS = ["speed", "expected", "cold"];
 
 export const servingBench: Bench = {
   name: "serving",
@@ -29,12 +29,21 @@ export const servingBench: Bench = {
       value: "file",
       what: "another .onnx file (open dimensions become 1)",
     },
+    {
+      kind: "text",
+      name: "address",
+      value: "HOST:PORT",
+      what: "of cold: a Temporal server that is there; else one is started",
+    },
     size("lanes", "lanes, and threads of the rival", { usual: 2, least: 2 }),
     size("rounds", "timed runs of each way", { usual: 30, least: 3 }),
     size("warm-ups", "runs of each way before these, after it is opened", { usual: 30, least: 0 }),
     size("side", "of the branchy sample: side of the image", { usual: 12, least: 8 }),
     size("blocks", "of the branchy sample: blocks of four branches", { usual: 1 }),
     size("depth", "of the branchy sample: convolutions in a row in each branch", { usual: 200 }),
+    size("cold-rounds", "cold requests, each beside a plain process", { usual: 12, least: 1 }),
+    size("cold-blocks", "of the cold model: transformer blocks", { usual: 8 }),
+    size("cold-width", "of the cold model: width, a multiple of 8", { usual: 512, least: 8 }),
     size("width", "of the branchy sample: channels of each branch", { usual: 12 }),
   ],
   examples: [

@@ -2,7 +2,7 @@
  * @file The provider of the inference part: plans a served model for the GPUs of its lease on a solver worker before the start.
  *
  * The same worker plans it over the GPUs of the lease from cold, with the topology that the fleet knows of the host; `status` shows that
- * plan. A gang that was degraded or moved gets a new plan, because every run gets new launch extras. The model is read on the worker
+ * plan. A gang that was degraded or moved gets the plan of its GPUs, because every run gets new launch extras. The model is read on the worker
  * by its path on the hosts; where the file is missing, the host plans for itself when it starts.
  */
 
@@ -18,7 +18,7 @@ import type { HostId } from "../../domain/values/ids.ts";
 import type { HostTopology } from "../../domain/values/topology.ts";
 import type { GpuPlan } from "../serving-gpu-plan.ts";
 import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
-import { planInThread } from "../serving-planner-port.ts";
+import type { PlanModel } from "./kept-plans.ts";
 import { servedDevices } from "./served-devices.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
@@ -30,6 +30,7 @@ const TIMING_MS = 10_000;
 export interface InferencePorts {
   /** The matrix of a host's GPUs; undefined where the fleet has none. */
   topologyOf(fleetWorkflowId: string, host: HostId): Promise<HostTopology | undefined>;
+  readonly planModel: PlanModel;
 }
 
 export const inferenceProviderOver = (ports: InferencePorts): LaunchExtrasProvider => ({
@@ -50,7 +51,7 @@ export const inferenceProviderOver = (ports: InferencePorts): LaunchExtrasProvid
     );
     const count = gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
     const devices = servedDevices({ gpus }, shape);
-    const answer = await planInThread(
+    const { answer, isKept } = await ports.planModel(
       {
         file,
         gpus: count,
@@ -67,7 +68,11 @@ export const inferenceProviderOver = (ports: InferencePorts): LaunchExtrasProvid
     return {
       env: { [SERVING_ENV.plan]: `{files}/${PLAN_FILE}` },
       files: [{ name: PLAN_FILE, text: servingPlanText(plan) }],
-      message: [servingPlanLine(plan), ...gpuRemark(lease, onGpus)].join("; "),
+      message: [
+        servingPlanLine(plan),
+        ...(isKept ? ["planned for an earlier start"] : []),
+        ...gpuRemark(lease, onGpus),
+      ].join("; "),
       ...(onGpus?.kind === "planned" && { onGpus: onGpus.facts }),
     };
   },
@@ -81,7 +86,7 @@ export const servedModel = ({ model, run }: JobSpec): string | undefined =>
 export async function hostOfLease(
   { fleetWorkflowId, gpus }: Pick<LaunchExtrasOrder, "fleetWorkflowId" | "gpus">,
   { clusters }: FleetShape,
-  { topologyOf }: InferencePorts,
+  { topologyOf }: Pick<InferencePorts, "topologyOf">,
 ): Promise<LeaseHost | undefined> {
   const [place] = gpus;
   const found = clusters.flatMap(({ hosts }) => hosts).find(({ id }) => id === place?.host);

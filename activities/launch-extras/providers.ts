@@ -33,7 +33,11 @@ export const providersOver =
       }
       case "inference": {
         const { inferenceProviderOver } = await import("./inference.ts");
-        return inferenceProviderOver({ topologyOf: topologiesOver(client, storeDir) });
+        const { keepingPlans, keptPlansDir } = await import("./kept-plans.ts");
+        return inferenceProviderOver({
+          topologyOf: topologiesOver(client, storeDir),
+          planModel: keepingPlans(keptPlansDir(storeDir)),
+        });
       }
       case "engine": {
         const { engineProvider } = await import("./engine.ts");

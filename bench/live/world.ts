@@ -39,7 +39,7 @@ export interface BenchWorld {
   /** Address of the server's metrics; absent for a server that is not ours. */
   readonly metricsUrl?: string;
   /** Starts a role of the product, as `orbweaver worker --role …`. */
-  startRole(role: "fleet" | "jobs" | "agent", cluster?: string): Promise<void>;
+  startRole(role: "fleet" | "jobs" | "solver" | "agent", cluster?: string): Promise<void>;
   /** Starts the agent of one host, named as its process. */
   startHost(
     name: string,

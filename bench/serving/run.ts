@@ -19,6 +19,7 @@ import { openSplit } from "../../workers/serving/split-model.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
+import { coldRequests } from "./cold.ts";
 import { graphs, type Graph } from "./graphs.ts";
 import {
   feedsOf,
@@ -59,9 +60,13 @@ export async function runServing(request: BenchRequest): Promise<BenchAnswer> {
     const all = isGiven ? [graph] : graphs(graph.bytes, request.seed);
     parts.push(await expectations(all, request, costsOf));
   }
+  if (isMeant("cold")) parts.push(await coldRequests(request));
   return {
     bars: parts.flatMap(({ bars }) => bars),
-    tables: [...parts.flatMap(({ tables }) => tables), costsTable(await costsOf(lanes))],
+    tables: [
+      ...parts.flatMap(({ tables }) => tables),
+      ...(isMeant("speed") || isMeant("expected") ? [costsTable(await costsOf(lanes))] : []),
+    ],
   };
 }
 

@@ -3,13 +3,13 @@
  *
  * A part is a set of operators by their places in the file, and runs as one: it must not need a value that needs one of its own
  * outputs by way of another part. Operators that depend on no input are in no part and repeated where they are needed, as are
- * parameters that several parts read. The original's bytes are used throughout. Open dimensions stay open, so parts take
+ * parameters that several parts read. A model in one part is the file itself. The original's bytes are used throughout. Open dimensions stay open, so parts take
  * the same sizes as the whole; the types of values that cross are onnxruntime's own inference. Cost: one pass, one session.
  */
 
 import { assembledBytes, portBytes } from "./onnx-assembly.ts";
 import { markedModel } from "./onnx-marks.ts";
-import type { OnnxModel } from "./onnx-model.ts";
+import type { OnnxModel, OnnxPort } from "./onnx-model.ts";
 import { constantOperators, readNames } from "./onnx-operator-graph.ts";
 import { openOnnx } from "./onnx-session.ts";
 
@@ -37,6 +37,11 @@ export async function cutOnnx(
   const flows = flowsOf(model, { parts, constant });
   const cycle = cycleTrouble(flows);
   if (cycle !== undefined) return { kind: "refused", message: cycle };
+  const [whole] = flows;
+  if (whole !== undefined && flows.length === 1 && isWhole(model, whole)) {
+    const { inputs, outputs } = whole;
+    return { kind: "cut", parts: [{ bytes: model.bytes, inputs, outputs }] };
+  }
   const crossing = new Set(flows.flatMap(({ inputs }) => inputs));
   const ports = await portsOf(model, crossing);
   return {
@@ -68,6 +73,13 @@ interface Flow {
   readonly operators: ReadonlySet<number>;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
+}
+
+/** Whether the model as it is asks for the same inputs and gives the same outputs. */
+function isWhole(model: OnnxModel, { inputs, outputs }: Flow): boolean {
+  const isSame = (names: readonly string[], ports: readonly OnnxPort[]): boolean =>
+    names.length === ports.length && ports.every(({ name }) => names.includes(name));
+  return isSame(inputs, model.inputs) && isSame(outputs, model.outputs);
 }
 
 function partTrouble(model: OnnxModel, { parts, constant }: Cutting): string | undefined {

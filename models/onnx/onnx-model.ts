@@ -44,6 +44,8 @@ export interface OnnxModel {
   readonly noted: ReadonlyMap<string, OnnxPort>;
   /** Everything of the file but the graph: version, operator sets, functions. */
   readonly header: readonly Uint8Array[];
+  /** The file. */
+  readonly bytes: Uint8Array;
 }
 
 export interface OnnxOperator {
@@ -138,6 +140,7 @@ function modelOf(bytes: Uint8Array): OnnxModel {
     outputs,
     noted: new Map(noted.map((port) => [port.name, port])),
     header: fieldsBut(bytes, GRAPH_FIELD),
+    bytes,
   };
 }
 

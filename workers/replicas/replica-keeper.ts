@@ -60,6 +60,9 @@ export interface ReplicaKeeper {
 }
 
 const LOOK_MS = 250;
+/** While a replica was wanted in the last `SOON_MS`: a small model is loaded by then, and its first request waits for nothing but this look. */
+const SOON_LOOK_MS = 50;
+const SOON_MS = 5_000;
 const PROBE_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
@@ -70,6 +73,7 @@ const MOST_AT_ONCE = 8;
 
 interface Kept {
   readonly id: string;
+  readonly wantedAtMs: number;
   phase: "starting" | "ready" | "draining" | "leaving";
   /** Whether it has answered at all. */
   hasServed: boolean;
@@ -95,7 +99,7 @@ export async function keepReplicas(options: KeeperOptions): Promise<ReplicaKeepe
   const { jobs, router, nowMs = Date.now } = options;
   const found = await jobs.list();
   const state: Keeping = {
-    kept: new Map(found.map((id) => [id, newReplica(id)])),
+    kept: new Map(found.map((id) => [id, newReplica(id, -Infinity)])),
     samples: [],
     // A new service waits for its first request; replicas of a former endpoint were asked by its clients.
     lastRequestMs: found.length > 0 ? nowMs() : -Infinity,
@@ -112,7 +116,7 @@ export async function keepReplicas(options: KeeperOptions): Promise<ReplicaKeepe
         state.pausedUntilMs = nowMs() + FIRST_PAUSE_MS;
       });
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, LOOK_MS);
+        const timer = setTimeout(resolve, lookMs(state, nowMs()));
         wake = () => {
           clearTimeout(timer);
           resolve();
@@ -143,14 +147,22 @@ export async function keepReplicas(options: KeeperOptions): Promise<ReplicaKeepe
   };
 }
 
+function lookMs({ kept }: Keeping, now: number): number {
+  const isSoon = [...kept.values()].some(
+    ({ phase, wantedAtMs }) => phase === "starting" && now - wantedAtMs < SOON_MS,
+  );
+  return isSoon ? SOON_LOOK_MS : LOOK_MS;
+}
+
 /** It is looked for again; one that is to go, still goes. */
 function suspectOf(replica: Kept, router: ServiceRouter): void {
   router.shut(replica.id);
   if (replica.phase === "ready") replica.phase = "starting";
 }
 
-const newReplica = (id: string): Kept => ({
+const newReplica = (id: string, wantedAtMs: number): Kept => ({
   id,
+  wantedAtMs,
   phase: "starting",
   hasServed: false,
   probedMs: 0,
@@ -201,7 +213,7 @@ async function add(
   const missing = Math.min(MOST_AT_ONCE, count - back.length);
   const submitted = await Promise.all(Array.from({ length: missing }, () => jobs.submit()));
   for (const id of submitted) {
-    state.kept.set(id, newReplica(id));
+    state.kept.set(id, newReplica(id, now));
     say(`a replica is wanted: ${id}`);
   }
 }

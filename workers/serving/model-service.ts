@@ -36,6 +36,7 @@ export type OpenedService =
   | { readonly kind: "open"; readonly service: ModelService }
   | { readonly kind: "refused"; readonly message: string };
 
+/** The bytes may be gone afterwards, because a lane may have them. */
 export async function openService(
   { name, bytes }: { readonly name: string; readonly bytes: Uint8Array },
   plan: ServingPlan,
@@ -45,7 +46,11 @@ export async function openService(
   if (read.kind === "refused") return read;
   const { model } = read;
   const { threads, gpuIds } = options;
-  const opened = await openSplit(model, plan, { threads, ...(gpuIds && { gpuIds }) });
+  const opened = await openSplit(model, plan, {
+    threads,
+    givesBytes: true,
+    ...(gpuIds && { gpuIds }),
+  });
   if (opened.kind === "refused") {
     return { kind: "refused", message: `${name} cannot be served: ${opened.message}` };
   }

@@ -19,6 +19,7 @@ import {
 } from "../../domain/model/serving-plan.ts";
 import { cudaTrouble } from "../../models/onnx/cuda-trouble.ts";
 import { readOnnxModel } from "../../models/onnx/onnx-model.ts";
+import { constantOperators } from "../../models/onnx/onnx-operator-graph.ts";
 import { serveHttp } from "./http-service.ts";
 import { measureLaneCosts } from "./lane-costs.ts";
 import { openService } from "./model-service.ts";
@@ -151,7 +152,7 @@ function fittingPlan(
   const read = parseServingPlan(text, { file });
   if (read.kind === "refused") return read.message;
   const { plan } = read;
-  if (plan.model.sha256 !== identityOf(model).sha256) {
+  if (!isPlanOf(plan, model)) {
     return `${file} is the plan of another model file (${plan.model.name}).`;
   }
   if ((plan.devices ?? "cpu") !== devices) {
@@ -159,6 +160,22 @@ function fittingPlan(
   }
   if (plan.gpus !== gpus) return `${file} is a plan for ${plan.gpus} GPUs, but there are ${gpus}.`;
   return plan;
+}
+
+/** By the file's hash. Over one GPU a plan says nothing but that it runs all operators, and hashing a file takes as long as loading it. */
+function isPlanOf({ model: planned, gpus, parts }: ServingPlan, model: ReadModel): boolean {
+  const [whole] = parts;
+  if (whole === undefined || parts.length > 1 || gpus > 1)
+    return planned.sha256 === identityOf(model).sha256;
+  const read = readOnnxModel(model.bytes, model.name);
+  if (read.kind === "refused" || planned.name !== model.name) return false;
+  const { operators } = read.model;
+  const run = new Set(whole.operators);
+  const constant = constantOperators(read.model);
+  return (
+    operators.every((_, at) => run.has(at) || constant.has(at)) &&
+    whole.operators.every((at) => at < operators.length)
+  );
 }
 
 async function madePlan(

@@ -33,6 +33,8 @@ export interface SplitOptions {
   readonly threads?: number;
   /** The host's numbers of the lanes' GPUs; from 0 when absent. */
   readonly gpuIds?: readonly number[];
+  /** Nobody needs the model's bytes afterwards, so a lane that runs all of it may have them instead of a copy. */
+  readonly givesBytes?: boolean;
   /** Otherwise each working lane has a processor of its own, if there are enough. */
   readonly processors?: LaneProcessors;
 }
@@ -46,16 +48,19 @@ interface Waiting {
 export async function openSplit(
   model: OnnxModel,
   { gpus, parts, devices }: Pick<ServingPlan, "gpus" | "parts" | "devices">,
-  { threads = 1, gpuIds = [], ...options }: SplitOptions = {},
+  { threads = 1, gpuIds = [], givesBytes = false, ...options }: SplitOptions = {},
 ): Promise<OpenedSplit> {
   const cut = await cutOnnx(
     model,
     parts.map(({ operators }) => operators),
   );
   if (cut.kind === "refused") return cut;
+  const owned = cut.parts.map((part) =>
+    part.bytes === model.bytes && !givesBytes ? { ...part, bytes: model.bytes.slice() } : part,
+  );
   const laneOf = parts.map(({ gpu }) => gpu);
   const answered = new Set(model.outputs.map(({ name }) => name));
-  const setups = laneSetups(cut.parts, { laneOf, gpus, answered });
+  const setups = laneSetups(owned, { laneOf, gpus, answered });
   const working = [...new Set(laneOf)];
   const processors =
     options.processors ??

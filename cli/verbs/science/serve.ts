@@ -27,6 +27,8 @@ interface ServeValues extends PlaceValues {
 export function serveVerb(context: CommandContext): Command {
   return context
     .verb("serve")
+    // A subcommand has options of the same names.
+    .enablePositionalOptions()
     .summary("serve an ONNX model over the GPUs of this host")
     .description(
       "Splits an ONNX model by a plan, runs its parts in parallel, each on its GPU by onnxruntime's CUDA provider or, with --devices cpu, with one thread for each GPU, and answers requests over HTTP: POST /infer, GET /healthz, GET /metrics, and the V2 paths of the Open Inference Protocol. Requests that arrive together are batched. Ends on Ctrl-C or TERM after it has answered the queued requests. Inference jobs run this verb by themselves.",

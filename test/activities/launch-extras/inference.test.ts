@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { inferenceProviderOver } from "../../../activities/launch-extras/inference.ts";
+import { planAnew } from "../../../activities/launch-extras/kept-plans.ts";
 import type { LaunchExtrasOrder } from "../../../protocol/launch-extras-contract.ts";
 import { parseNvidiaSmiTopo } from "../../../domain/bandwidth/parse-nvidia-smi.ts";
 import type { FleetShape, HostShape } from "../../../domain/fleet/fleet.ts";
@@ -76,6 +77,7 @@ const provide = (
 ) =>
   inferenceProviderOver({
     topologyOf: async () => (isMeasured ? topology : undefined),
+    planModel: planAnew,
   }).provide(order, shapeOf(gpuType), AbortSignal.timeout(60_000));
 
 describe("the plan of a served model", () => {
@@ -121,7 +123,10 @@ describe("the plan of a served model", () => {
   });
 
   it("is made even if the fleet does not say what the host is", async () => {
-    const ports = { topologyOf: () => Promise.reject(new Error("no answer")) };
+    const ports = {
+      topologyOf: () => Promise.reject(new Error("no answer")),
+      planModel: planAnew,
+    };
     const signal = AbortSignal.timeout(60_000);
     const order = orderOf("m.onnx", 0b11);
     const found = await inferenceProviderOver(ports).provide(order, shapeOf("V100"), signal);
@@ -130,7 +135,10 @@ describe("the plan of a served model", () => {
   });
 
   it("is that of the GPUs where these run it: every operation on the GPU that the shown plan says", async () => {
-    const found = await inferenceProviderOver({ topologyOf: async () => topology }).provide(
+    const found = await inferenceProviderOver({
+      topologyOf: async () => topology,
+      planModel: planAnew,
+    }).provide(
       orderOf("m.onnx", 0b0110),
       { ...shapeOf("V100"), clusters: [{ ...CLUSTER, isSimulated: false }] },
       AbortSignal.timeout(60_000),

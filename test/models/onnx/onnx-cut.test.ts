@@ -66,6 +66,19 @@ async function largestGap(model: OnnxModel, bytes: Uint8Array, parts: readonly O
 describe.each(SAMPLES)("the %s sample", (_, bytes) => {
   const model = read(bytes);
 
+  it("is the file itself where one part runs all of it", async () => {
+    const cut = await cutOnnx(model, [[...model.operators.keys()]]);
+    expect(cut.kind === "cut" && cut.parts.map((part) => part.bytes === bytes)).toEqual([true]);
+    expect(cut).toMatchObject({
+      parts: [
+        {
+          inputs: model.inputs.map(({ name }) => name),
+          outputs: model.outputs.map(({ name }) => name),
+        },
+      ],
+    });
+  });
+
   it("gives the whole's answers however its operators are cut in their order", async () => {
     await fc.assert(
       fc.asyncProperty(

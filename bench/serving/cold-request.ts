@@ -1,0 +1,28 @@
+/** @file A request of the bench: one tensor in, one out, for an endpoint and for a process of onnxruntime alone. */
+
+export interface PlainRequest {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly data: readonly number[];
+}
+
+export interface PlainAnswer {
+  readonly data: readonly number[];
+}
+
+export const inferBody = ({ name, shape, data }: PlainRequest): string =>
+  JSON.stringify({ inputs: [{ name, shape, datatype: "FP32", data }] });
+
+/** Of an answer of the Open Inference Protocol. */
+export function inferredData(text: string): readonly number[] {
+  // The product's own endpoint; what is of another form is no answer.
+  const { outputs } = JSON.parse(text) as { readonly outputs?: readonly [PlainAnswer] };
+  return outputs?.[0].data ?? [];
+}
+
+/** The largest difference, as a share of the largest number. */
+export function answerGap(want: readonly number[], got: readonly number[]): number {
+  if (want.length !== got.length || want.length === 0) return Infinity;
+  const most = Math.max(...want.map(Math.abs));
+  return Math.max(...want.map((value, at) => Math.abs(value - (got[at] ?? NaN)))) / most;
+}
