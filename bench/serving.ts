@@ -2,7 +2,9 @@
 
 import { size, type Bench } from "./bench.ts";
 
-const SERVING_PARTS = ["speed", "expected", "cold"];
+/** Those that need no fleet. */
+export const EXECUTOR_PARTS: readonly string[] = ["speed", "expected"];
+const SERVING_PARTS = [...EXECUTOR_PARTS, "cold", "upsets"];
 
 export const servingBench: Bench = {
   name: "serving",
@@ -15,13 +17,15 @@ export const servingBench: Bench = {
     "warm-up, requests in a row and some time apart. Then four models over one to\n" +
     "three lanes: the planner's expectation against the measured time, both beside the\n" +
     "whole model in one session in the same moments. Needs as many idle cores as\n" +
-    "lanes: the answer says how much of a core one thread got.",
+    "lanes: the answer says how much of a core one thread got. On a fleet of its own,\n" +
+    "a service that is asked from cold, beside a plain process that loads the model and\n" +
+    "answers; and requests under way while replicas are preempted, moved and given back.",
   options: [
     {
       kind: "choice",
       name: "only",
       choices: SERVING_PARTS,
-      what: "measure only the model beside its rivals, or only the planner's expectations",
+      what: "measure only the model beside its rivals, the planner's expectations, cold requests, or requests while replicas come and go",
     },
     {
       kind: "text",
@@ -33,7 +37,7 @@ export const servingBench: Bench = {
       kind: "text",
       name: "address",
       value: "HOST:PORT",
-      what: "of cold: a Temporal server that is there; else one is started",
+      what: "of cold and upsets: a Temporal server that is there; else one is started",
     },
     size("lanes", "lanes, and threads of the rival", { usual: 2, least: 2 }),
     size("rounds", "timed runs of each way", { usual: 30, least: 3 }),
@@ -44,12 +48,15 @@ export const servingBench: Bench = {
     size("cold-rounds", "cold requests, each beside a plain process", { usual: 12, least: 1 }),
     size("cold-blocks", "of the cold model: transformer blocks", { usual: 8 }),
     size("cold-width", "of the cold model: width, a multiple of 8", { usual: 512, least: 8 }),
+    size("upsets", "preemptions, drains, requeues and scale-downs, in turn", { usual: 50 }),
     size("width", "of the branchy sample: channels of each branch", { usual: 12 }),
   ],
   examples: [
     ["orbweaver bench serving", "the branchy sample over two lanes"],
     ["orbweaver bench serving --model resnet.onnx --json", "a model of your own"],
     ["orbweaver bench serving --only speed --depth 40", "shorter branches, beside the rivals"],
+    ["orbweaver bench serving --only cold", "a service from no replica, beside a plain process"],
+    ["orbweaver bench serving --only upsets", "50 preemptions, moves and scale-downs under load"],
   ],
   run: async (request) => (await import("./serving/run.ts")).runServing(request),
 };

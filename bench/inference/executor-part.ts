@@ -1,7 +1,7 @@
 /** @file The executor that really runs: `bench serving` at its usual sizes, for the two bars that the simulated executor cannot give. */
 
 import type { BenchAnswer, BenchRequest } from "../bench.ts";
-import { servingBench } from "../serving.ts";
+import { EXECUTOR_PARTS, servingBench } from "../serving.ts";
 
 export function measureExecutor(request: BenchRequest): Promise<BenchAnswer> {
   const usual = new Map(
@@ -13,9 +13,6 @@ export function measureExecutor(request: BenchRequest): Promise<BenchAnswer> {
     ...request,
     size: (name) => usual.get(name) ?? 0,
     text: () => undefined,
-    chosen: (name) =>
-      servingBench.options.flatMap((option) =>
-        option.kind === "choice" && option.name === name ? option.choices : [],
-      ),
+    chosen: () => EXECUTOR_PARTS,
   });
 }

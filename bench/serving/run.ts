@@ -30,6 +30,7 @@ import {
   type Timed,
   type Timing,
 } from "./ways.ts";
+import { upsets } from "./upsets.ts";
 
 /** Idle time of a host whose requests come one by one. */
 const APART_MS = 3;
@@ -61,6 +62,7 @@ export async function runServing(request: BenchRequest): Promise<BenchAnswer> {
     parts.push(await expectations(all, request, costsOf));
   }
   if (isMeant("cold")) parts.push(await coldRequests(request));
+  if (isMeant("upsets")) parts.push(await upsets(request));
   return {
     bars: parts.flatMap(({ bars }) => bars),
     tables: [
