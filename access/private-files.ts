@@ -5,8 +5,19 @@
  * start. What was there before, from a former release or a copy, is closed by `closeToOthers`.
  */
 
-import { chmodSync, lchownSync, lstatSync, readdirSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  statSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
+import { hasErrorCode } from "../lib/error-code.ts";
 
 export const PRIVATE_DIR = 0o700;
 export const PRIVATE_FILE = 0o600;
@@ -25,13 +36,23 @@ export function withPrivateUmask<T>(start: () => T): T {
 
 /**
  * Gives a file that root has made in another user's folder to that user, whose programs are to read it, too. Of anybody else's process the file stays
- * its own.
+ * its own, and so does one of root where the system lets nobody give it.
  */
 export function giveToFolderOwner(file: string): void {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(dirname(file));
-  // A link would give away what it points to.
-  if (uid !== 0) lchownSync(file, uid, gid);
+  if (uid === 0) return;
+  let fd: number | undefined;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const found = fstatSync(fd);
+    // That user may have put a link in its place meanwhile, or a second name of another file of root.
+    if (found.isFile() && found.uid === 0 && found.nlink === 1) fchownSync(fd, uid, gid);
+  } catch (error) {
+    if (!["ELOOP", "EPERM", "EINVAL"].some((code) => hasErrorCode(error, code))) throw error;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
 }
 
 /**

@@ -1,6 +1,14 @@
 /** @file Files that root writes in the folder of another user are that user's. */
 
-import { chownSync, lstatSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chownSync,
+  linkSync,
+  lstatSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -39,6 +47,9 @@ describe.skipIf(!isRoot)("as root", () => {
     chownSync(folder, NOBODY, NOBODY);
     symlinkSync(target, path.join(folder, "link"));
     giveToFolderOwner(path.join(folder, "link"));
+    expect([ownerOf("target"), ownerOf("link")]).toEqual([0, 0]);
+    linkSync(target, path.join(folder, "name"));
+    giveToFolderOwner(path.join(folder, "name"));
     expect(ownerOf("target")).toBe(0);
   });
 });
