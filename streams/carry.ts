@@ -159,7 +159,9 @@ function carryOnce(
     socket.on("unexpected-response", (_request, response) => {
       const code = response.statusCode === 401 ? "NOT_ALLOWED" : "NO_CONNECTION";
       why = `the relay answered with status ${String(response.statusCode)}`;
-      if (response.statusCode !== 503) refusal = { kind: "refused", code, message: why };
+      // Of 429 and 503 the answer may be another one soon: all sessions of a user come back at once when a relay is back.
+      if (![429, 503].includes(response.statusCode ?? 0))
+        refusal = { kind: "refused", code, message: why };
       socket.terminate();
     });
     socket.on("error", (error) => {

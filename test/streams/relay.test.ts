@@ -19,6 +19,8 @@ let relay: Relay;
 let over: string[] = [];
 /** The relay's own ends, the newest last. */
 let taken: WebSocket[] = [];
+/** So many ends are told yet that they are too many at once. */
+let refusals = 0;
 
 const socketPath = (): string => join(dir, "relay.sock");
 
@@ -31,6 +33,11 @@ async function serve(): Promise<void> {
   });
   server = createServer();
   server.on("upgrade", (request, socket, first) => {
+    if (refusals > 0) {
+      refusals -= 1;
+      socket.end("HTTP/1.1 429 Refused\r\nConnection: close\r\n\r\n");
+      return;
+    }
     sockets.handleUpgrade(request, socket, first, (end) => {
       end.on("error", () => end.terminate());
       taken.push(end);
@@ -119,6 +126,16 @@ it("brings both ends together, in either order, and again after each of them, or
   await agent.until(() => agent.text() === sent);
   agent.link.write(0, Buffer.from("back"));
   await client.until(() => client.text() === "back");
+  client.close();
+  agent.close();
+});
+
+it("takes an end later that was one of too many at once", async () => {
+  refusals = 2;
+  const agent = end("agent");
+  const client = end("client");
+  client.link.write(0, Buffer.from("hello"));
+  await agent.until(() => agent.text() === "hello");
   client.close();
   agent.close();
 });
