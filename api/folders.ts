@@ -150,14 +150,27 @@ export function folderStore({
       // Before they are written: others are being taken, too.
       store.bytes += body.length;
       store.ofOwners.set(owner, own);
-      await mkdir(folder, { recursive: true, mode: PRIVATE_DIR });
-      await writeFile(join(folder, `${hash}.of.${owner}`), "", { mode: PRIVATE_FILE });
-      const aside = join(folder, `.${hash}.${randomUUID()}`);
-      await writeFile(aside, body, { mode: PRIVATE_FILE });
-      await rename(aside, file);
+      try {
+        await write(folder, { hash, owner, body });
+      } catch (error) {
+        store.bytes -= body.length;
+        store.ofOwners.set(owner, (store.ofOwners.get(owner) ?? 0) - body.length);
+        throw error;
+      }
       return { kind: "taken", hash };
     },
   };
+}
+
+async function write(
+  folder: string,
+  { hash, owner, body }: { readonly hash: string; readonly owner: string; readonly body: Buffer },
+): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: PRIVATE_DIR });
+  await writeFile(join(folder, `${hash}.of.${owner}`), "", { mode: PRIVATE_FILE });
+  const aside = join(folder, `.${hash}.${randomUUID()}`);
+  await writeFile(aside, body, { mode: PRIVATE_FILE });
+  await rename(aside, join(folder, hash));
 }
 
 async function bytesOf(request: IncomingMessage): Promise<Buffer | undefined> {

@@ -1,7 +1,7 @@
 /** @file The store of working folders: parts by their hash, for a time and within a bound. */
 
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -54,6 +54,19 @@ describe("the store of folders", () => {
     expect(await again.take(bodyOf(Buffer.from("the owner's 20 bytes")), OWNER)).toMatchObject({
       kind: "taken",
     });
+  });
+
+  it("does not count what could not be written", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "orbweaver-parts-"));
+    const inTheWay = join(dir, "file");
+    writeFileSync(inTheWay, "");
+    const store = folderStore({ folder: inTheWay, mostBytes: 16 });
+    const bytes = Buffer.from("four");
+    const eve = { name: "eve", isOwner: false };
+    for (let tries = 0; tries < 5; tries += 1)
+      await expect(store.take(bodyOf(bytes), eve)).rejects.toThrow();
+    rmSync(inTheWay);
+    expect(await store.take(bodyOf(bytes), eve)).toMatchObject({ kind: "taken" });
   });
 
   it("forgets what was neither sent nor read for long, and has room again", async () => {
