@@ -57,7 +57,7 @@ static bool is_own_step(char **command) {
  */
 static pid_t fork_into(const char *group) {
   pid_t pid = -1;
-#ifdef CLONE_INTO_CGROUP
+#if defined CLONE_INTO_CGROUP && defined SYS_clone3
   int fd = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return -1;
   struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (__u64)fd};

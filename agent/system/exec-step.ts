@@ -25,7 +25,7 @@ const SCRIPT = [
   `ulimit -n ${MOST_FILES} 2>/dev/null`,
   'while [ "$1" != -- ]; do',
   // A thread by itself joins a group of version 1 at once; for a whole process the kernel waits until no processor forks.
-  '  file="$1/tasks"; [ -e "$file" ] || file="$1/cgroup.procs"',
+  '  file="$1/tasks"; [ -w "$file" ] || file="$1/cgroup.procs"',
   `  echo 0 > "$file" || { echo "orbweaver: this process cannot join $1" >&2; exit ${NOT_JOINED}; }`,
   "  shift",
   "done",
