@@ -86,6 +86,12 @@ const refusedFor = (text: string): unknown =>
 const heldJob = async (): Promise<string> =>
   (await world.orbweaver.submit({ ...FILE, name: "held", hold: true })).jobId;
 
+async function logOf(client: OrbweaverClient, jobId: string): Promise<string> {
+  let text = "";
+  for await (const part of client.job(jobId).logs()) text += part;
+  return text;
+}
+
 it("signed words, orders and jobs in the open are refused, counted by sender, and stand in the audit", async () => {
   const keyless = speaker("keyless", inTheOpen);
   const jobId = await heldJob();
@@ -109,14 +115,9 @@ it("what a keyless reader of logs or starter of learners asks is refused, and th
   const keyless = speaker("keyless", inTheOpen);
   const { jobId } = await world.orbweaver.submit({ ...FILE, run: { command: ["echo", "hello"] } });
   expect(await world.orbweaver.job(jobId).outcome()).toMatchObject({ kind: "completed" });
-  const read = async (client: OrbweaverClient): Promise<string> => {
-    let text = "";
-    for await (const part of client.job(jobId).logs()) text += part;
-    return text;
-  };
   const inTheOpenTo = new OrbweaverClient(keyless, { fleet: world.fleet });
-  await expect(read(inTheOpenTo)).rejects.toThrow(/it is not encrypted/);
-  expect(await read(world.orbweaver)).toContain("hello");
+  await expect(logOf(inTheOpenTo, jobId)).rejects.toThrow(/it is not encrypted/);
+  expect(await logOf(world.orbweaver, jobId)).toContain("hello");
   const learner = keyless.workflow.execute(LINK_MONITOR_WORKFLOW, {
     ...{ workflowId: `open-learner-${world.fleet}`, taskQueue: JOB_TASK_QUEUE },
     args: [{ fleet: world.fleet, rules: LINK_MONITOR_RULES }],
@@ -139,8 +140,20 @@ it("once keys bind, what was lifted from another workflow starts no job, and his
   const own = new OrbweaverClient(renewed, { fleet: world.fleet });
   await own.job(before).release();
   expect(await own.job(before).outcome()).toMatchObject({ kind: "completed" });
-  const { jobId } = await own.submit(FILE);
+  const { jobId } = await own.submit({ ...FILE, run: { command: ["echo", "bound"] } });
   expect(await own.job(jobId).outcome()).toMatchObject({ kind: "completed" });
+  expect(await logOf(own, jobId)).toContain("bound");
+  const learner = await renewed.workflow.start(LINK_MONITOR_WORKFLOW, {
+    ...{ workflowId: `bound-learner-${world.fleet}`, taskQueue: JOB_TASK_QUEUE },
+    args: [{ fleet: world.fleet, rules: LINK_MONITOR_RULES }],
+  });
+  const answers = async (): Promise<number> =>
+    ((await learner.fetchHistory()).events ?? []).filter(
+      (each) => each.activityTaskCompletedEventAttributes,
+    ).length;
+  await expect.poll(answers).toBeGreaterThan(0);
+  expect((await learner.describe()).status.name).toBe("RUNNING");
+  await learner.terminate();
 
   // A schedule knows only the beginning of the id that its workflows get. No host starts such a job, because nobody has signed it.
   const schedule = await renewed.schedule.create({
