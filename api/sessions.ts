@@ -208,6 +208,8 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
   async function takeClient({ request, socket, first }: Upgrade, door: Door): Promise<void> {
     const from = door.fromOf(socket);
     const sender = await senderOf(door, request);
+    // It has gone meanwhile, and would never be told off.
+    if (socket.destroyed) return;
     const line = { who: door.who, from, act: "session" };
     if ("said" in sender) {
       parts.audit.add({ ...line, verdict: "refused", why: `who asks is not known: ${sender.why}` });
