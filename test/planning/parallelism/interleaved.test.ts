@@ -178,7 +178,7 @@ describe("a plan", () => {
     ["opt-13b", "2 hosts", wide, 8],
     ["gpt2-4.2b", "2 hosts", wide, 16],
   ] as const)(
-    "of %s on %s has 99 %% of the best rate of all degrees, micro-batches, runs and modes",
+    "of %s on %s is within a hundredth of the best rate of all degrees, micro-batches, runs and modes",
     async (name, _, on, batch) => {
       const model = preset(name);
       const answer = await planTraining({ model, site: on, batch, random: randomFrom(1) });

@@ -212,7 +212,8 @@ describe("a session that follows its own plans", () => {
     { name: "easy", policies: easy, limits: SILENT },
     { name: "conservative", policies: conservative, limits: SILENT },
     { name: "drf", policies: drf, limits: SILENT },
-  ])("decides as decide does on the packed ledger: $name", ({ policies, limits }) => {
+  ])("decides as decide does on the packed ledger: $name", { timeout: 300_000 }, (row) => {
+    const { policies, limits } = row;
     fc.assert(
       fc.property(busyFleets, steps, (shape, all) => {
         const session = openSession(readyLedger(shape), { policies, limits });
