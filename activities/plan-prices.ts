@@ -9,7 +9,7 @@ import { parseTraining } from "../domain/job/training-model.ts";
 import type { KeptStep } from "../domain/model/step-record.ts";
 import type { FleetShape } from "../domain/fleet/fleet.ts";
 import { fleetSites } from "../planning/parallelism/fleet-site.ts";
-import { learnedSites } from "../planning/parallelism/step-corrections.ts";
+import { learnedSites, modelKey } from "../planning/parallelism/step-corrections.ts";
 import { placePrices } from "../planning/parallelism/place-price.ts";
 import { presetModel } from "../planning/parallelism/transformer-layers.ts";
 import type { DecidePorts } from "../scheduling/cycle/decide.ts";
@@ -42,12 +42,15 @@ export function planPrices(
     try {
       siteOf ??= fleetSites(shape);
       const model = presetModel(said.model.name, said.model.shape);
-      const fitted = kept.length / RECORDS_FITTED;
+      // Records of other models are passed over, however many clusters keep some.
+      const key = kept.length === 0 ? "" : modelKey(model);
+      const own = kept.filter((step) => step.model === key);
+      const fitted = own.length / RECORDS_FITTED;
       const priced = placePrices({
         model,
         batch,
         ...(framework !== undefined && { framework }),
-        sites: learnedSites(model, places.map(siteOf), { kept, tenant }),
+        sites: learnedSites(model, places.map(siteOf), { kept: own, tenant }),
         work: work - fitted,
       });
       return { stepMs: priced.stepMs, work: priced.work + fitted };

@@ -102,7 +102,8 @@ export const stepSubject = (model: PlanModel, site: PlanSite): StepSubject => ({
   gpuType: typesOf(site),
 });
 
-const modelKey = ({ name, layers }: PlanModel): string =>
+/** Under which a model's steps are kept. */
+export const modelKey = ({ name, layers }: PlanModel): string =>
   `${name.slice(0, NAME_CHARS)} ${textHash(JSON.stringify(layers)).slice(0, HASH_DIGITS)}`;
 
 const typesOf = ({ hosts }: PlanSite): string =>

@@ -274,6 +274,17 @@ describe("with the planner's prices", () => {
     expect(priced(runs("H100").map((each) => ({ ...each, model: "m 1" })))).toBe(plain);
   });
 
+  test("records of other models, as a fleet of many clusters keeps them, cost a gang none of its work", () => {
+    const places = [gpus(["c0/h0", 0b1111_1111])];
+    const other = { ...ran("H100", 2), model: "m 1" };
+    const others = Array.from({ length: 50_000 }, () => other);
+    const [plain, beside] = [[], others].map((kept) =>
+      planPrices(uneven, { kept })(TRAINED, places, 10_000),
+    );
+    expect(plain?.stepMs[0]).toBeGreaterThan(0);
+    expect(beside).toEqual(plain);
+  });
+
   test("words that say no model have no prices", () => {
     const prices = planPrices(uneven)({ ...TRAINED, text: "{}" }, [gpus(["c0/h0", 0b11])], 1_000);
     expect(prices.stepMs).toEqual([undefined]);
