@@ -9,10 +9,10 @@
  */
 
 import type { JobSpec } from "../../domain/job/job.ts";
-import type { RunId } from "../../domain/values/ids.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { PATIENT_RULES, type Admission } from "../../protocol/control-contract.ts";
+import type { Grant } from "../../protocol/job.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
@@ -64,6 +64,8 @@ export const jobMachine: Machine<Job, JobEvent, JobCommand> = {
   dueAtMs: jobDueAtMs,
 };
 
+const FIRST_SEQ = 1;
+
 export function openJob(identity: JobIdentity, nowMs: number): JobStep {
   const { jobId, runId, home, submittedAtMs } = identity;
   const job: Job = {
@@ -72,7 +74,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     shown: "pending",
     extras: [],
     cells: openCells(home),
-    seq: 1,
+    seq: FIRST_SEQ,
     hasRequest: false,
     requestedAtMs: nowMs,
     lateMs: 0,
@@ -230,7 +232,7 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
   }
   const { spec, notified, rules, runId, launchExtras: extras = [] } = admission;
   const isHeld = job.isHeld || (spec.isHeld && !job.isReleased);
-  const heard = runId === undefined ? job : withoutGrantsOfOthers(job, runId);
+  const heard = runId === undefined ? job : withoutGrantsOfOthers({ ...job, askedBy: runId });
   const read: Job = { ...heard, spec, isHeld, rules };
   return andThen(markEntry(read), (marked) => {
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
@@ -247,9 +249,9 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
  * A reset of the workflow to its beginning tells the new run at once all that the former one was told. The fleet may have freed the leases of
  * that one, and some host of theirs would start them. The answer to `admit` is in history, so a run that was reset to a later point keeps its own.
  */
-function withoutGrantsOfOthers(job: Job, runId: RunId): Job {
+function withoutGrantsOfOthers(job: Job): Job {
   const { grant, earlyGrants, ...rest } = job;
-  const isOwn = (offer: unknown): boolean => isGrant(offer) && offer.lease.runId === runId;
+  const isOwn = (offer: unknown): boolean => isGrant(offer) && !isOfFormerRun(job, offer);
   return {
     ...rest,
     earlyGrants: earlyGrants.map((offers) =>
@@ -258,6 +260,13 @@ function withoutGrantsOfOthers(job: Job, runId: RunId): Job {
     ...(grant !== undefined && isOwn(grant) && { grant }),
   };
 }
+
+/**
+ * Whether it answers the first request of the run before a reset. Also asked of grants that come after the admission: words that wait for their proof come
+ * then, and what comes while `admit` is open comes before it live, and may come after it on replay. A run that was reset to a later point asks again under its own id.
+ */
+const isOfFormerRun = ({ askedBy, runId }: Job, { seq, lease }: Grant): boolean =>
+  askedBy !== undefined && seq === FIRST_SEQ && lease.runId !== askedBy && lease.runId !== runId;
 
 function follow(
   job: Job,
@@ -296,7 +305,7 @@ function markEntry(job: Job): JobStep {
 }
 
 function takeGrant(job: Job, offer: unknown): Job {
-  if (!isGrant(offer)) return job;
+  if (!isGrant(offer) || isOfFormerRun(job, offer)) return job;
   if (offer.seq === job.seq && job.grant === undefined) return { ...job, grant: offer };
   if (offer.seq >= job.seq) return job;
   return changeLane(job, { staleUpTo: Math.max(job.lane.staleUpTo, offer.seq) });

@@ -31,6 +31,23 @@ it("does not start on a lease of the run before the reset, and starts on its own
   expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
 });
 
+/** Words that wait for their proof are heard after the admission. Any other order than live would not replay. */
+it("does not start on such a lease either when its grant is heard after the admission", () => {
+  const job = playJob({ isEntering: true });
+  admit(job, OWN);
+  job.feed(job.grant(1, { runId: FORMER }));
+  expect([job.stage(), job.open("run").length]).toEqual(["waiting", 0]);
+  job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
+  expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
+});
+
+it("takes the answer to what it asked again after a reset to a later point", () => {
+  const job = playJob({ isEntering: true });
+  admit(job, FORMER);
+  job.feed(job.grant(1, { runId: OWN }));
+  expect(job.open("run")).toHaveLength(1);
+});
+
 it.each([
   ["asked by the former run, as after a reset to a later point", FORMER],
   ["in a history of a former release", undefined],
