@@ -57,9 +57,11 @@ async function keyOf({ file, gpus, options }: PlannerTask): Promise<string> {
 async function readKept(file: string): Promise<PlannerAnswer | undefined> {
   try {
     // Our own file, of this form: `MADE` is part of its name.
-    const answer = JSON.parse(await readFile(file, "utf8")) as PlannerAnswer;
+    const answer = JSON.parse(await readFile(file, "utf8")) as PlannerAnswer | null;
+    if (answer?.kind !== "planned") return undefined;
     const now = new Date();
-    await utimes(file, now, now);
+    // Of a worker that may only read them, they serve all the same.
+    await utimes(file, now, now).catch(() => undefined);
     return answer;
   } catch {
     return undefined;
@@ -71,8 +73,14 @@ async function keep(file: string, answer: PlannerAnswer, most: number): Promise<
   const dir = path.dirname(file);
   await mkdir(dir, { recursive: true, mode: PRIVATE_DIR });
   const temporary = path.join(dir, `.${randomUUID()}`);
-  await writeFile(temporary, JSON.stringify(answer), { mode: PRIVATE_FILE });
-  await rename(temporary, file);
+  try {
+    await writeFile(temporary, JSON.stringify(answer), { mode: PRIVATE_FILE });
+    await rename(temporary, file);
+  } catch (error) {
+    // On a full disk a part of it may be there.
+    await rm(temporary, { force: true });
+    throw error;
+  }
   const names = await readdir(dir);
   const used = await Promise.all(
     names.map(async (name) => ({ name, atMs: (await stat(path.join(dir, name))).mtimeMs })),

@@ -1,6 +1,6 @@
 /** @file Plans that are kept: for the same file, lanes and host they are not made again; for another they are. */
 
-import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -72,13 +72,24 @@ describe("a plan that was made", () => {
     expect(await plan(task(), signal)).toMatchObject({ isKept: false });
   });
 
-  it("is made again where the kept one cannot be read", async () => {
+  it.each(["{", "", "null", "[]"])("is made again where the kept one is %j", async (text) => {
     const dir = newFolder();
     const plan = keepingPlans(dir, planner().make);
     await plan(task(), signal);
-    for (const name of readdirSync(dir)) writeFileSync(join(dir, name), "{");
+    for (const name of readdirSync(dir)) writeFileSync(join(dir, name), text);
     expect(await plan(task(), signal)).toEqual({ answer: planned("2"), isKept: false });
     expect(await plan(task(), signal)).toMatchObject({ isKept: true });
+  });
+
+  it("leaves nothing half-written where it cannot be put in its place", async () => {
+    const dir = newFolder();
+    const plan = keepingPlans(dir, planner().make);
+    await plan(task(), signal);
+    const [name = ""] = readdirSync(dir);
+    rmSync(join(dir, name));
+    mkdirSync(join(dir, name));
+    expect(await plan(task(), signal)).toEqual({ answer: planned("2"), isKept: false });
+    expect(readdirSync(dir)).toEqual([name]);
   });
 
   it("is given although it cannot be kept", async () => {
