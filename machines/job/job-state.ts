@@ -73,8 +73,8 @@ export interface Job extends JobIdentity {
   readonly followers: Followers;
   /** Why the fleet has not granted the request yet, as far as the job was told. */
   readonly pending?: PendingReason;
-  /** The run of its workflow that asked first: another one than `runId` after a reset to a later point. Absent in histories of former releases. */
-  readonly askedBy?: RunId;
+  /** The run of its workflow that was admitted, and when it began: another one than `runId` after a reset to a later point. Absent in histories of former releases. */
+  readonly entered?: { readonly runId: RunId; readonly atMs: number };
   /** The answer to the present request. */
   readonly grant?: Grant;
   readonly isHeld: boolean;

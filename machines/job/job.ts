@@ -9,6 +9,7 @@
  */
 
 import type { JobSpec } from "../../domain/job/job.ts";
+import type { RunId } from "../../domain/values/ids.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { PATIENT_RULES, type Admission } from "../../protocol/control-contract.ts";
@@ -64,8 +65,6 @@ export const jobMachine: Machine<Job, JobEvent, JobCommand> = {
   dueAtMs: jobDueAtMs,
 };
 
-const FIRST_SEQ = 1;
-
 export function openJob(identity: JobIdentity, nowMs: number): JobStep {
   const { jobId, runId, home, submittedAtMs } = identity;
   const job: Job = {
@@ -74,7 +73,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     shown: "pending",
     extras: [],
     cells: openCells(home),
-    seq: FIRST_SEQ,
+    seq: 1,
     hasRequest: false,
     requestedAtMs: nowMs,
     lateMs: 0,
@@ -232,7 +231,10 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
   }
   const { spec, notified, rules, runId, launchExtras: extras = [] } = admission;
   const isHeld = job.isHeld || (spec.isHeld && !job.isReleased);
-  const heard = runId === undefined ? job : withoutGrantsOfOthers({ ...job, askedBy: runId });
+  const heard =
+    runId === undefined
+      ? job
+      : { ...withoutGrantsOfOthers(job, runId), entered: { runId, atMs: job.requestedAtMs } };
   const read: Job = { ...heard, spec, isHeld, rules };
   return andThen(markEntry(read), (marked) => {
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
@@ -249,9 +251,9 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
  * A reset of the workflow to its beginning tells the new run at once all that the former one was told. The fleet may have freed the leases of
  * that one, and some host of theirs would start them. The answer to `admit` is in history, so a run that was reset to a later point keeps its own.
  */
-function withoutGrantsOfOthers(job: Job): Job {
+function withoutGrantsOfOthers(job: Job, runId: RunId): Job {
   const { grant, earlyGrants, ...rest } = job;
-  const isOwn = (offer: unknown): boolean => isGrant(offer) && !isOfFormerRun(job, offer);
+  const isOwn = (offer: unknown): boolean => isGrant(offer) && offer.lease.runId === runId;
   return {
     ...rest,
     earlyGrants: earlyGrants.map((offers) =>
@@ -262,11 +264,11 @@ function withoutGrantsOfOthers(job: Job): Job {
 }
 
 /**
- * Whether it answers the first request of the run before a reset. Also asked of grants that come after the admission: words that wait for their proof come
- * then, and what comes while `admit` is open comes before it live, and may come after it on replay. A run that was reset to a later point asks again under its own id.
+ * Whether it was granted before this run began: words that wait for their proof are heard after the admission. A run that was reset to a later point asks
+ * again under an id of its own, so the id alone does not tell; and that id is another one where a history is replayed outside its server.
  */
-const isOfFormerRun = ({ askedBy, runId }: Job, { seq, lease }: Grant): boolean =>
-  askedBy !== undefined && seq === FIRST_SEQ && lease.runId !== askedBy && lease.runId !== runId;
+const isOfFormerRun = ({ entered }: Job, { lease }: Grant): boolean =>
+  entered !== undefined && lease.runId !== entered.runId && lease.grantedAtMs < entered.atMs;
 
 function follow(
   job: Job,

@@ -35,7 +35,7 @@ it("does not start on a lease of the run before the reset, and starts on its own
 it("does not start on such a lease either when its grant is heard after the admission", () => {
   const job = playJob({ isEntering: true });
   admit(job, OWN);
-  job.feed(job.grant(1, { runId: FORMER }));
+  job.feed(job.grant(1, { runId: FORMER, grantedAtMs: START_MS - 1 }));
   expect([job.stage(), job.open("run").length]).toEqual(["waiting", 0]);
   job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
   expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
