@@ -40,7 +40,7 @@ gang: 1
 model: model.onnx
 preemption: { allowed: true, minRuntime: 0s }
 serve: { min: 1, max: 2, maxBatch: 2, batchWindow: 200ms }
-run: { grace: 10s }
+run: { grace: 60s }
 `;
 const WIDTH = 64;
 /** More than one replica has slots for, and of those that stay, fewer. */
