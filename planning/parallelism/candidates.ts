@@ -168,6 +168,8 @@ export function plainCandidate(
 function interleaved(search: Search, found: Candidate, best: Candidate): Candidate {
   const { site, model, budget } = search.request;
   const { split, time, arrangement } = found;
+  // More is in flight, so how memory is saved is chosen anew.
+  const { isRecomputingScores: _chosen, ...open } = split;
   const { framework } = search.sums;
   let least = best;
   for (const runs of runCounts(model, split, framework)) {
@@ -180,7 +182,7 @@ function interleaved(search: Search, found: Candidate, best: Candidate): Candida
     );
     for (const mode of modes) {
       budget?.spend(split.cells.length * runs + PREDICTION_CELLS);
-      const whole = { ...split, ...mode, runs, bounds };
+      const whole = { ...open, ...mode, runs, bounds };
       if (!isHeldEverywhere(whole, site, search.sums)) continue;
       const again = timed(search, whole, arrangement);
       if (isBetter(again, least)) least = again;

@@ -8,7 +8,8 @@ import { linkFloorMs } from "../../../bench/plan/link-floor.ts";
 import { megatronFlags, publishedBytes } from "../../../bench/plan/published-memory.ts";
 import { simulatedPlan } from "../../../bench/plan/simulated-plan.ts";
 import { randomFrom, shuffled } from "../../../lib/random.ts";
-import { MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
+import { plainCandidate } from "../../../planning/parallelism/candidates.ts";
+import { frameworkOn, MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
 import type { PlanModel } from "../../../planning/parallelism/models.ts";
 import { pipelineMs } from "../../../planning/parallelism/pipeline-time.ts";
 import { planDocument } from "../../../planning/parallelism/plan-document.ts";
@@ -131,6 +132,32 @@ describe("memory", () => {
     expect(runs.activationsGiB).toBeCloseTo(5 * four + head / 2 ** 30, 6);
   });
 });
+
+/** Its equal runs do not fit with the scores alone computed again, as the plain split does; they do with everything computed again. */
+test.each([4.6, 4.7, 4.8])(
+  "with %f GiB a card, what plain stages compute again is not computed again beside all of it",
+  (memoryGiB) => {
+    const model = preset("gpt2-350m");
+    const old = { gpuType: "V100-32", teraflops: 125, memoryGiB };
+    const site = siteOf(...["a", "b", "c", "d"].map((name) => host(name, 1, old)));
+    const splits: Split[] = [];
+    const onCandidate = (split: Split): void => void splits.push(split);
+    const request = { model, site, batch: 16, onCandidate };
+    const search = { request, sums: layerSums(model, frameworkOn(site)), tried: 0 };
+    plainCandidate(search, { width: 1, stages: 4, replicas: 1 }, unitsOf(site, 1) ?? []);
+    const plain = splits.filter(
+      ({ runs, isRecomputingScores }) => runs === undefined && isRecomputingScores === true,
+    );
+    const behind = splits.filter(
+      ({ runs, isRecomputing, cells, microBatch }) =>
+        runs !== undefined &&
+        isRecomputing &&
+        plain.some((other) => other.cells === cells && other.microBatch === microBatch),
+    );
+    expect(behind.length).toBeGreaterThan(0);
+    for (const { isRecomputingScores } of behind) expect(isRecomputingScores).not.toBe(true);
+  },
+);
 
 describe("a plan", () => {
   const FAST = { gpuType: "H100", teraflops: 989, inside: { gbs: 337, latencyMs: 0.01 } };
