@@ -198,8 +198,8 @@ function played(
 ): Candidate[] {
   let left = PLAYED_WORK;
   return sorted.map((candidate, place) => {
-    const { cells, microBatches, experts = 1 } = candidate.split;
-    left -= microBatches * cells.length ** 2 * experts;
+    const { cells, microBatches, runs = 1, experts = 1 } = candidate.split;
+    left -= microBatches * runs * cells.length ** 2 * experts;
     if (place >= PLAYED || left < 0) return candidate;
     const time = playedStep(candidate.split, { site, sums });
     onCandidate?.(candidate.split, time);
