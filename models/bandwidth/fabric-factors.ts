@@ -86,7 +86,8 @@ export function fabricFactors(
 
 /**
  * The Transformer has seen few sets of many hosts, or of hosts that give some GPUs, and may put them above all that was measured: more
- * hosts, or fewer cards of each, make no gang faster.
+ * hosts, or fewer cards of each, make no gang faster. Of several kinds of hosts the fastest limits all: a kind of which there are few is not held to what
+ * the others reach.
  */
 function mostLogs(
   domain: BandwidthDomain,
@@ -95,18 +96,27 @@ function mostLogs(
 ): Pick<FabricFactors, "most"> {
   const sound = sets.map(({ shares, log }) => ({
     isTwo: shares.length === 2,
+    kind: kindsKey(domain, shares),
     part: leastPart(domain, shares),
     log: log - factorLog(domain, factors, shares),
   }));
   const whole = sound.filter(({ part }) => part === 1);
+  const byKind = new Map<string, number[]>();
+  for (const { kind, log } of whole) byKind.set(kind, [...(byKind.get(kind) ?? []), log]);
+  const mostOf = new Map(
+    [...byKind].map(([kind, logs]) => [kind, quantileOf(logs, SHAPE_QUANTILE)]),
+  );
   const of = (isTwo: boolean): number | undefined => {
-    const own = whole.filter((set) => set.isTwo === isTwo).map(({ log }) => log);
-    return own.length < LEAST_OF_SHAPE ? undefined : quantileOf(own, SHAPE_QUANTILE);
+    const own = whole.filter((set) => set.isTwo === isTwo);
+    const kinds = [...new Set(own.map(({ kind }) => kind))];
+    return own.length < LEAST_OF_SHAPE
+      ? undefined
+      : Math.max(...kinds.map((kind) => mostOf.get(kind) ?? -Infinity));
   };
   const [moreHosts, twoHosts] = [of(false), of(true)];
-  const powers = sound.flatMap(({ isTwo, part, log }) => {
-    const most = isTwo ? twoHosts : moreHosts;
-    return part === 1 || most === undefined ? [] : [(log - most) / Math.log(part)];
+  const powers = sound.flatMap(({ isTwo, kind, part, log }) => {
+    const own = (isTwo ? twoHosts : moreHosts) === undefined ? undefined : mostOf.get(kind);
+    return part === 1 || own === undefined ? [] : [(log - own) / Math.log(part)];
   });
   const power = powers.length < LEAST_OF_SHAPE ? LEAST_POWER : quantileOf(powers, 0.5);
   if (moreHosts === undefined && twoHosts === undefined) return {};
@@ -121,6 +131,14 @@ function mostLogs(
 
 /** Above 0: of two sets that are as fast, the one that leaves no card out is the safer. */
 const LEAST_POWER = 0.05;
+
+/** GPU types and counts of its hosts, of two of them or of more. */
+function kindsKey({ hosts }: BandwidthDomain, shares: Candidate): string {
+  const kinds = new Set(
+    shares.map(({ host }) => `${hosts[host]?.gpuType ?? ""} ${String(hosts[host]?.gpuCount ?? 0)}`),
+  );
+  return `${[...kinds].sort().join()}/${shares.length > 2 ? "more" : "two"}`;
+}
 
 /** Of the host that gives the smallest part of its GPUs. */
 function leastPart({ hosts }: BandwidthDomain, shares: Candidate): number {

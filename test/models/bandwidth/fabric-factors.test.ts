@@ -135,6 +135,37 @@ describe("what sets say of a host", () => {
     // Nothing was measured over two hosts.
     expect(most(whole(8, 9))).toBe(Infinity);
   });
+
+  it("limits no kind of hosts by what slower ones reach, however few of it there are", () => {
+    const many = domainOf(128);
+    const isFast = (host: number): boolean => host < PER_RACK;
+    const mixed: BandwidthDomain = {
+      ...many,
+      hosts: many.hosts.map((of, host) => ({ ...of, gpuType: isFast(host) ? "H100" : "V100" })),
+    };
+    const plan = rackSets(mixed, {
+      count: 384,
+      random: randomFrom(7, "sets"),
+      measured: [],
+      hosts: [...mixed.hosts.keys()],
+    });
+    const sets = plan.map((shares) => ({
+      shares,
+      gbs:
+        (shares.every(({ host }) => isFast(host)) ? 400 : 100) *
+        0.8 ** Math.ceil(Math.log2(racksOf(mixed, shares))),
+    }));
+    const parts = Array.from({ length: 6 }, () => ({
+      shares: [8, 9, 10].map((host) => ({ host, mask: 15 })),
+      gbs: 100 * Math.SQRT1_2,
+    }));
+    const found = fabricFactors(mixed, [...sets, ...parts]);
+    if (found === undefined) throw new Error("the cluster is large");
+    const most = (shares: Candidate): number => Math.exp(mostLog(mixed, found, shares));
+    expect(most(whole(0, 1, 2, 3))).toBeCloseTo(400, 6);
+    // Halves are held to whole hosts of their own kind.
+    expect(most([...whole(0, 1), { host: 2, mask: 15 }])).toBeCloseTo(400 * Math.SQRT1_2, 6);
+  });
 });
 
 describe("sets to measure on a large cluster", () => {
