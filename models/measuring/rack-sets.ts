@@ -3,10 +3,10 @@
  *
  * A set is as fast as its weakest host, so a fast set clears all of its hosts and a slow one accuses all: sets of `GROUP` whole hosts of one rack
  * say most of a host. Two hosts alone would not do: trees send half as much through the cards of two hosts as through those of
- * many, so a card with two thirds of its bandwidth costs a pair nothing and a larger gang a third. Of six sets four are such groups; each round has
- * every host once, beside others than before. The fifth is over several racks (2, 4, 8, …, one to three hosts of each, at most half of
- * the cluster), which shows what leaving a rack costs. The sixth is left to the plan for small clusters (measuring-sets.ts), for hosts that
- * give some of their GPUs. Measurements are not used. Ties: the fleet's order. Cost: O(count · hosts).
+ * many, so a card with two thirds of its bandwidth costs a pair nothing and a larger gang a third. A rack of no more hosts than that has groups of one
+ * host fewer. Of six sets four are such groups; each round has every host once, beside others than before. The fifth is over several racks (2, 4, 8, …,
+ * one to three hosts of each, at most half of the cluster), which shows what leaving a rack costs. The sixth is left to the plan for small clusters
+ * (measuring-sets.ts), for hosts that give some of their GPUs. Measurements are not used. Ties: the fleet's order. Cost: O(count · hosts).
  */
 
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
@@ -80,12 +80,15 @@ function grouped(
 ): readonly Candidate[] {
   return racks.flatMap((hosts) => {
     const order = shuffled(hosts, random);
-    const size = Math.min(GROUP, order.length);
-    return Array.from({ length: Math.ceil(order.length / Math.max(1, size)) }, (_, at) =>
+    const size = groupSize(order.length);
+    return Array.from({ length: Math.ceil(order.length / size) }, (_, at) =>
       whole(domain, [...order, ...order].slice(at * size, (at + 1) * size)),
     );
   });
 }
+
+/** Fewer than the rack has, where it has more than two: the only group of a rack would accuse all of its hosts of what one of them loses. */
+const groupSize = (hosts: number): number => Math.min(GROUP, Math.max(2, hosts - 1), hosts);
 
 function overRacks(
   domain: BandwidthDomain,

@@ -17,12 +17,12 @@ import { measuringSets } from "../../../models/measuring/measuring-sets.ts";
 
 const PER_RACK = 8;
 
-const domainOf = (hosts: number): BandwidthDomain => ({
+const domainOf = (hosts: number, perRack = PER_RACK): BandwidthDomain => ({
   hosts: Array.from({ length: hosts }, (_, at) => ({
     id: hostId("c", `h${String(at).padStart(3, "0")}`),
     gpuCount: 8,
     gpuType: "H100",
-    rack: `r${String(Math.floor(at / PER_RACK)).padStart(2, "0")}`,
+    rack: `r${String(Math.floor(at / perRack)).padStart(2, "0")}`,
   })),
   intraGbs: (_, mask) => (popCount(mask) === 1 ? Infinity : 400),
 });
@@ -35,17 +35,17 @@ const SLOW = new Map([
 ]);
 
 /** 300 GB/s, as slow as the slowest host, a fifth slower with each doubling of racks. */
-const gbsOf = (shares: Candidate): number =>
+const gbsOf = (shares: Candidate, of = domain): number =>
   300 *
   Math.min(...shares.map(({ host }) => SLOW.get(host) ?? 1)) *
-  0.8 ** Math.ceil(Math.log2(racksOf(domain, shares)));
+  0.8 ** Math.ceil(Math.log2(racksOf(of, shares)));
 
-const planOf = (count: number): readonly Candidate[] =>
-  rackSets(domain, {
+const planOf = (count: number, of = domain): readonly Candidate[] =>
+  rackSets(of, {
     count,
     random: randomFrom(5, "sets"),
     measured: [],
-    hosts: [...domain.hosts.keys()],
+    hosts: [...of.hosts.keys()],
   });
 
 describe("factors of a large cluster", () => {
@@ -59,6 +59,17 @@ describe("factors of a large cluster", () => {
   it("find the slow hosts, and blame none that was measured beside them", () => {
     for (const host of domain.hosts.keys())
       expect(Math.exp(strengthLog(domain, factors, host))).toBeCloseTo(SLOW.get(host) ?? 1, 6);
+  });
+
+  it("find them in racks of four hosts, too: each is left out of a group once", () => {
+    const small = domainOf(60, 4);
+    const found = fabricFactors(
+      small,
+      planOf(240, small).map((shares) => ({ shares, gbs: gbsOf(shares, small) })),
+    );
+    if (found === undefined) throw new Error("the cluster is large");
+    for (const host of small.hosts.keys())
+      expect(Math.exp(strengthLog(small, found, host))).toBeCloseTo(SLOW.get(host) ?? 1, 6);
   });
 
   it("find what leaving a rack costs", () => {
