@@ -203,7 +203,8 @@ function strengths(
   shapeOf: (shares: Candidate) => number,
 ): ReadonlyMap<string, number> {
   const hosts = new Map<string, number>();
-  for (const { shares, log, racks } of sets) {
+  const nearFirst = [...sets].sort((a, b) => Number(a.racks > 1) - Number(b.racks > 1));
+  for (const { shares, log, racks } of nearFirst) {
     // A set over several racks shows no host to be slow, but as fast as it was.
     const strength = soundLog(log - shapeOf(shares));
     for (const { host } of shares) {

@@ -118,6 +118,19 @@ describe("what sets say of a host", () => {
     expect(Math.exp(strengthLog(domain, found, 40))).toBeCloseTo(0.3, 6);
   });
 
+  it("is also what a fast set over several racks says, whenever that was measured", () => {
+    const cleared = { shares: whole(40, 48, 56), gbs: 300 };
+    for (const samples of [
+      [cleared, ...groups],
+      [...groups, cleared],
+    ]) {
+      const found = fabricFactors(domain, samples);
+      if (found === undefined) throw new Error("the cluster is large");
+      expect(Math.exp(strengthLog(domain, found, 40))).toBeCloseTo(1, 6);
+      expect(Math.exp(strengthLog(domain, found, 3))).toBeCloseTo(0.4, 6);
+    }
+  });
+
   it("has a price of a lone host in a rack where that is measured, and none elsewhere", () => {
     const isLone = (shares: Candidate): boolean =>
       shares.some(({ host }) => racksOf(domain, shares) > racksOf(domain, without(shares, host)));
