@@ -77,6 +77,10 @@ export interface Job extends JobIdentity {
   readonly entered?: { readonly runId: RunId; readonly atMs: number };
   /** The answer to the present request. */
   readonly grant?: Grant;
+  /** While it enters: the last grant that it was told for each run, also for former ones where the workflow was reset to its beginning. */
+  readonly retold?: readonly Grant[];
+  /** The last lease of the run before a reset to the beginning: nothing starts until the fleet has nothing of it. */
+  readonly former?: FormerLease;
   readonly isHeld: boolean;
   /** Who holds it, where that was said. */
   readonly pause?: Pause;
@@ -219,9 +223,16 @@ export interface FleetLane {
   readonly staleUpTo: number;
 }
 
-export interface OrphanLease {
-  readonly lease: LeaseId;
+export interface OrphanLease extends AskedLease {
   readonly gpus: readonly HostGpus[];
+}
+
+export interface FormerLease extends AskedLease {
+  readonly grantedAtMs: number;
+}
+
+interface AskedLease {
+  readonly lease: LeaseId;
   readonly pauses: number;
   /** When the fleet is asked whether it still has the lease; absent while it is being asked. */
   readonly askAtMs?: number;

@@ -9,11 +9,9 @@
  */
 
 import type { JobSpec } from "../../domain/job/job.ts";
-import type { RunId } from "../../domain/values/ids.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { PATIENT_RULES, type Admission } from "../../protocol/control-contract.ts";
-import type { Grant } from "../../protocol/job.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
@@ -38,8 +36,9 @@ import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
 import { moved } from "./moved.ts";
-import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
+import { awaitFormer, orphanAnswered, watchFormer, watchOrphan } from "./orphan-lease.ts";
 import { answerCall } from "./called-in.ts";
+import { isOfFormerRun, retell, withoutGrantsOfOthers } from "./former-run.ts";
 import { isGrant, isHostLoss, isLobbyCall, isWaitNote, saysNothing } from "./signals.ts";
 import { askForPolish, polishDueAtMs, polished } from "./polish.ts";
 import {
@@ -115,7 +114,7 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
   if (event.kind !== "tick")
     return take({ ...(saysNothing(event) ? withJunk(job) : job), isStirred: true }, event, nowMs);
   const timed = toGang({ ...takeDeadline(job, nowMs), isStirred: false }, event, nowMs);
-  return [advance, askForPolish, answerCall, tellFollowers, pump, watchOrphan].reduce(
+  return [advance, askForPolish, answerCall, tellFollowers, pump, watchOrphan, watchFormer].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     timed,
   );
@@ -123,13 +122,14 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
 
 /** When the job acts next unless something happens before: at once where something has happened. */
 export function jobDueAtMs(job: Job): number {
-  const { stage, spec, reason, submittedAtMs, orphan } = job;
+  const { stage, spec, reason, submittedAtMs, orphan, former } = job;
   const { deadlineMs } = spec ?? {};
   if (stage.kind === "over" || stage.kind === "array") return Infinity;
   if (job.isStirred) return 0;
   return Math.min(
     deadlineMs === undefined || reason !== undefined ? Infinity : submittedAtMs + deadlineMs,
     orphan?.askAtMs ?? Infinity,
+    former?.askAtMs ?? Infinity,
     stage.kind === "no-fleet" || stage.kind === "backing-off" ? stage.untilMs : Infinity,
     stage.kind === "holding" ? stage.atMs : Infinity,
     stage.kind === "following" && stage.askId === undefined ? stage.lookAtMs : Infinity,
@@ -148,7 +148,7 @@ function take(
     case "admission":
       return admitted(job, event.admission, nowMs);
     case "grant":
-      return quiet(takeGrant(job, event.offer));
+      return quiet(takeGrant(job, event.offer, nowMs));
     case "grants":
       return quiet(keepGrants(job, event.offers));
     case "pending":
@@ -234,7 +234,10 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
   const heard =
     runId === undefined
       ? job
-      : { ...withoutGrantsOfOthers(job, runId), entered: { runId, atMs: job.requestedAtMs } };
+      : {
+          ...withoutGrantsOfOthers(job, runId, nowMs),
+          entered: { runId, atMs: job.requestedAtMs },
+        };
   const read: Job = { ...heard, spec, isHeld, rules };
   return andThen(markEntry(read), (marked) => {
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
@@ -246,29 +249,6 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
     return quiet(asked(asking, notified, nowMs));
   });
 }
-
-/**
- * A reset of the workflow to its beginning tells the new run at once all that the former one was told. The fleet may have freed the leases of
- * that one, and some host of theirs would start them. The answer to `admit` is in history, so a run that was reset to a later point keeps its own.
- */
-function withoutGrantsOfOthers(job: Job, runId: RunId): Job {
-  const { grant, earlyGrants, ...rest } = job;
-  const isOwn = (offer: unknown): boolean => isGrant(offer) && offer.lease.runId === runId;
-  return {
-    ...rest,
-    earlyGrants: earlyGrants.map((offers) =>
-      Array.isArray(offers) ? (offers as readonly unknown[]).filter(isOwn) : offers,
-    ),
-    ...(grant !== undefined && isOwn(grant) && { grant }),
-  };
-}
-
-/**
- * Whether it was granted before this run began: words that wait for their proof are heard after the admission. A run that was reset to a later point asks
- * again under an id of its own, so the id alone does not tell; and that id is another one where a history is replayed outside its server.
- */
-const isOfFormerRun = ({ entered }: Job, { lease }: Grant): boolean =>
-  entered !== undefined && lease.runId !== entered.runId && lease.grantedAtMs < entered.atMs;
 
 function follow(
   job: Job,
@@ -306,8 +286,10 @@ function markEntry(job: Job): JobStep {
   };
 }
 
-function takeGrant(job: Job, offer: unknown): Job {
-  if (!isGrant(offer) || isOfFormerRun(job, offer)) return job;
+function takeGrant(before: Job, offer: unknown, nowMs: number): Job {
+  if (!isGrant(offer)) return before;
+  if (isOfFormerRun(before, offer)) return awaitFormer(before, offer.lease, nowMs);
+  const job = before.stage.kind === "entering" ? retell(before, offer) : before;
   if (offer.seq === job.seq && job.grant === undefined) return { ...job, grant: offer };
   if (offer.seq >= job.seq) return job;
   return changeLane(job, { staleUpTo: Math.max(job.lane.staleUpTo, offer.seq) });

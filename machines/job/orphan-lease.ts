@@ -2,9 +2,12 @@
  * @file The lease of a run of this job's workflow that was reset: the fleet takes it back, and the job asks until nothing of it is left.
  *
  * A reset gives the workflow another run id, under which the fleet has never heard of the lease. The job's attempt on it goes on until the
- * fleet says that the lease is gone; then its hosts count as lost, and the next attempt asks anew.
+ * fleet says that the lease is gone; then its hosts count as lost, and the next attempt asks anew. A run that was reset to its beginning has no such attempt:
+ * it asks for GPUs of its own, and starts nothing on them until the former lease is gone, so that the job runs once at a time.
  */
 
+import type { Lease } from "../../domain/lease/lease.ts";
+import type { LeaseId } from "../../domain/values/ids.ts";
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
@@ -24,13 +27,34 @@ export function watchOrphan(job: Job, nowMs: number): Step<Job, JobCommand> {
   if (orphan.lease !== job.grant?.lease.id) return quiet(withoutOrphan(job));
   const { askAtMs = Infinity, ...rest } = orphan;
   if (nowMs < askAtMs) return quiet(job);
+  return asked(job, orphan.lease, (askId) => ({ orphan: { ...rest, askId } }));
+}
+
+/** Asks the fleet about the lease of the run before the reset when that is due. */
+export function watchFormer(job: Job, nowMs: number): Step<Job, JobCommand> {
+  const { former } = job;
+  if (former === undefined || nowMs < (former.askAtMs ?? Infinity)) return quiet(job);
+  const { lease, grantedAtMs, pauses } = former;
+  return asked(job, lease, (askId) => ({ former: { lease, grantedAtMs, pauses, askId } }));
+}
+
+function asked(
+  job: Job,
+  lease: LeaseId,
+  change: (askId: number) => Pick<Job, "orphan" | "former">,
+): Step<Job, JobCommand> {
   const id = job.lane.count + 1;
-  const asking = changeLane({ ...job, orphan: { ...rest, askId: id } }, { count: id });
   const at = fleetWorkflowId(presentFleet(job.cells));
   return {
-    state: asking,
-    commands: [{ kind: "has-lease", id, fleetWorkflowId: at, lease: orphan.lease }],
+    state: changeLane({ ...job, ...change(id) }, { count: id }),
+    commands: [{ kind: "has-lease", id, fleetWorkflowId: at, lease }],
   };
+}
+
+/** Of several the last one is waited for: what was before it had ended when it was granted. */
+export function awaitFormer(job: Job, { id: lease, grantedAtMs }: Lease, nowMs: number): Job {
+  if (job.former !== undefined && job.former.grantedAtMs >= grantedAtMs) return job;
+  return { ...job, former: { lease, grantedAtMs, pauses: 0, askAtMs: nowMs } };
 }
 
 /** The fleet's answer: the job asks again later, or its attempt is over. */
@@ -39,13 +63,19 @@ export function orphanAnswered(
   { id, isThere }: { readonly id: number; readonly isThere: boolean },
   nowMs: number,
 ): Job {
-  const { orphan } = job;
+  const { orphan, former, ...others } = job;
+  if (former?.askId === id) {
+    const { lease, grantedAtMs, pauses } = former;
+    const again = { lease, grantedAtMs, pauses: pauses + 1, askAtMs: nowMs + pauseMs(pauses) };
+    return isThere ? { ...job, former: again } : { ...others, ...(orphan && { orphan }) };
+  }
   if (orphan?.askId !== id) return job;
   const { lease, gpus, pauses } = orphan;
-  if (isThere) {
-    const pauseMs = Math.min(ASK_PAUSE_MS * 2 ** pauses, ASK_PAUSE_MAX_MS);
-    return { ...job, orphan: { lease, gpus, pauses: pauses + 1, askAtMs: nowMs + pauseMs } };
-  }
+  if (isThere)
+    return {
+      ...job,
+      orphan: { lease, gpus, pauses: pauses + 1, askAtMs: nowMs + pauseMs(pauses) },
+    };
   const gone = withoutOrphan(job);
   const isHeld = lease === job.grant?.lease.id;
   return isHeld
@@ -55,6 +85,8 @@ export function orphanAnswered(
       )
     : gone;
 }
+
+const pauseMs = (pauses: number): number => Math.min(ASK_PAUSE_MS * 2 ** pauses, ASK_PAUSE_MAX_MS);
 
 function withoutOrphan(job: Job): Job {
   const { orphan: _gone, ...rest } = job;

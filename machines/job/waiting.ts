@@ -32,7 +32,7 @@ export const endWaiting = (job: Job): Job =>
 /** A reason to stop, or a grant, ends every kind of waiting; a job that is to be moved gives the grant back. */
 function endedWaiting(job: Job): Job | undefined {
   if (job.reason !== undefined) return endWaiting(job);
-  return job.grant === undefined || job.moving !== undefined
+  return job.grant === undefined || job.moving !== undefined || job.former !== undefined
     ? undefined
     : enter(job, { kind: "granted", grant: job.grant });
 }
@@ -74,6 +74,7 @@ export function repeated(job: Job, result: NotifyResult): Job {
 export function waiting(job: Job, nowMs: number): Job {
   const ended = endedWaiting(job);
   if (ended !== undefined) return ended;
+  if (hasIdleGrant(job)) return job;
   if (job.isHeld || job.moving !== undefined) return enter(job, { kind: "unasked" });
   if (job.reask !== undefined) return job.reask.atMs <= nowMs ? askAgain(job) : job;
   // Without the hosts that refused there is nowhere to go, so those are asked again.
@@ -83,9 +84,15 @@ export function waiting(job: Job, nowMs: number): Job {
   return isTime ? withdrawTo(job, "leave") : job;
 }
 
+/** It has its GPUs, and what the run before a reset started has yet to end. */
+const hasIdleGrant = ({ grant, former, moving }: Job): boolean =>
+  grant !== undefined && former !== undefined && moving === undefined;
+
 /** When a job that waits acts next by itself. */
 export const waitingDueAtMs = (job: Job): number =>
-  Math.min(outsideUntilMs(job), askAnewAtMs(job), job.reask?.atMs ?? Infinity);
+  hasIdleGrant(job)
+    ? Infinity
+    : Math.min(outsideUntilMs(job), askAnewAtMs(job), job.reask?.atMs ?? Infinity);
 
 const askAnewAtMs = (job: Job): number =>
   restedAtMs(job, { rules: job.rules, askedAtMs: job.requestedAtMs });

@@ -9,6 +9,13 @@ import { DELIVERED, grantOf, playJob, START_MS, type PlayedJob } from "./builder
 const FORMER = runId("run-0");
 const OWN = runId("run-1");
 
+/** The fleet's answer to whether it still has the lease of the former run. */
+const answerOf = ({ open, answer }: PlayedJob, isThere: boolean): void => {
+  const [asked] = open("has-lease");
+  if (asked === undefined) throw new Error("the fleet is not asked");
+  answer(asked, { kind: "lease", id: asked.id, isThere });
+};
+
 const admit = ({ feed }: PlayedJob, askedBy?: RunId, file: object = {}): void =>
   feed({
     kind: "admission",
@@ -28,6 +35,8 @@ it("does not start on a lease of the run before the reset, and starts on its own
   admit(job, OWN);
   expect([job.stage(), job.open("run").length]).toEqual(["waiting", 0]);
   job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
+  expect(job.open("run")).toHaveLength(0);
+  answerOf(job, false);
   expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
 });
 
@@ -38,7 +47,37 @@ it("does not start on such a lease either when its grant is heard after the admi
   job.feed(job.grant(1, { runId: FORMER, grantedAtMs: START_MS - 1 }));
   expect([job.stage(), job.open("run").length]).toEqual(["waiting", 0]);
   job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
+  expect(job.open("run")).toHaveLength(0);
+  answerOf(job, false);
   expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
+});
+
+it("runs once at a time: its own lease waits while hosts still end what the run before the reset started", () => {
+  const job = playJob({ isEntering: true });
+  // The former run had come to its third request; the fleet vacates the lease of that.
+  job.feed(job.grant(1, { runId: FORMER, grantedAtMs: START_MS - 9 }));
+  job.feed(job.grant(3, { runId: FORMER, grantedAtMs: START_MS - 1, id: "lease-3" as never }));
+  job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
+  admit(job, OWN);
+  expect(job.open("has-lease").map(({ lease }) => lease)).toEqual(["lease-3"]);
+  answerOf(job, true);
+  expect([job.stage(), job.open("run").length]).toEqual(["waiting", 0]);
+  job.wait();
+  answerOf(job, false);
+  expect(job.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-7"]);
+});
+
+it("ends at once when it is cancelled while it waits for that", () => {
+  const job = playJob({ isEntering: true });
+  job.feed(job.grant(1, { runId: FORMER }));
+  admit(job, OWN);
+  job.feed(job.grant(1, { runId: OWN, id: "lease-7" as never }));
+  job.feed({ kind: "cancel" });
+  job.deliver();
+  expect(job.job().stage).toMatchObject({ kind: "over", outcome: { kind: "cancelled" } });
+  expect(job.told.map(({ entry }) => entry)).toContainEqual(
+    expect.objectContaining({ kind: "end", seq: 1 }),
+  );
 });
 
 it("takes the answer to what it asked again after a reset to a later point", () => {
