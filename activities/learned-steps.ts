@@ -24,7 +24,26 @@ export const stepsOver =
   };
 
 const ASK_AGAIN_MS = 60_000;
+/** Whoever keeps the steps answers at once, or there are none. */
 const WITHIN_MS = 3_000;
+
+/** Of several clusters; none of those where nothing was measured, or nobody answers in time. */
+export async function stepsIn(
+  stepsOf: StepsOf,
+  { fleet, clusters }: { readonly fleet: string; readonly clusters: readonly string[] },
+): Promise<readonly KeptStep[]> {
+  const late = AbortSignal.timeout(WITHIN_MS);
+  const kept = await Promise.all(
+    clusters.map(async (cluster) => {
+      try {
+        return await stepsOf({ fleet, cluster }, late);
+      } catch {
+        return [];
+      }
+    }),
+  );
+  return kept.flat();
+}
 
 export interface LearnerPorts {
   readonly stepsOf: StepsOf;
@@ -40,15 +59,6 @@ export function stepsLearner({ stepsOf, decider, nowMs }: LearnerPorts): (fleet:
     const lastMs = askedAtMs.get(fleet) ?? -Infinity;
     if (clusters.length === 0 || nowMs() - lastMs < ASK_AGAIN_MS) return;
     askedAtMs.set(fleet, nowMs());
-    const late = AbortSignal.timeout(WITHIN_MS);
-    const asked = clusters.map(async (cluster) => {
-      try {
-        return await stepsOf({ fleet, cluster }, late);
-      } catch {
-        // Nothing was measured there, or nobody answers.
-        return [];
-      }
-    });
-    void Promise.all(asked).then((kept) => decider.know(fleet, kept.flat()));
+    void stepsIn(stepsOf, { fleet, clusters }).then((kept) => decider.know(fleet, kept));
   };
 }

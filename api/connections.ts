@@ -6,6 +6,7 @@
 
 import type { Server } from "node:http";
 import { isIPv6, type Socket } from "node:net";
+import { createShares } from "./shares.ts";
 
 export interface AddressShare {
   /** At once. */
@@ -16,22 +17,17 @@ export interface AddressShare {
 
 /** Unix sockets have no address, and no share. */
 export function shareConnections(server: Server, { most, onRefused }: AddressShare): void {
-  const open = new Map<string, number>();
+  const open = createShares();
   server.on("connection", (socket: Socket) => {
     const network = networkOf(socket.remoteAddress ?? "");
     if (network === "") return;
-    const count = (open.get(network) ?? 0) + 1;
-    if (count > most) {
+    const leave = open.enter(network, most);
+    if (leave === undefined) {
       onRefused(socket);
       socket.destroy();
       return;
     }
-    open.set(network, count);
-    socket.once("close", () => {
-      const left = (open.get(network) ?? 1) - 1;
-      if (left > 0) open.set(network, left);
-      else open.delete(network);
-    });
+    socket.once("close", leave);
   });
 }
 

@@ -22,6 +22,7 @@ import { openApiDocument } from "./openapi.ts";
 import { AccessRefusal, type Call, type OrderNote, type ServedFleet } from "./route.ts";
 import { findRoute, ROUTES } from "./routes.ts";
 import type { SessionDoor } from "./sessions.ts";
+import { createShares, type Shares } from "./shares.ts";
 
 export interface ServiceParts {
   readonly served: ServedFleet;
@@ -59,7 +60,7 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
 /** Not yet listening. */
 export function createDoor(door: Door, parts: ServiceParts): Server {
   const { requestMs, connections, ofAddress } = parts.limits;
-  const busy = new Map<string, number>();
+  const busy = createShares();
   const options = {
     tls: door.tls,
     requestTimeout: requestMs,
@@ -111,7 +112,7 @@ interface Place {
   readonly door: Door;
   readonly parts: ServiceParts;
   /** Requests of each sender that are not answered yet. */
-  readonly busy: Map<string, number>;
+  readonly busy: Shares;
 }
 
 async function handle(
@@ -150,10 +151,12 @@ async function handle(
   if (gone.signal.aborted) return;
   const found = findRoute(method, url.pathname);
   const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
-  if (!enter(busy, { sender, most: parts.limits.requests, gone: gone.signal })) {
+  const leave = busy.enter(sender.name, parts.limits.requests);
+  if (leave === undefined) {
     const message = `${sender.name} has ${String(parts.limits.requests)} requests here already. Try again when one is answered.`;
     return refuse({ status: 429, code: "NOT_ALLOWED", message }, known);
   }
+  gone.signal.addEventListener("abort", leave);
   if (method === "POST" && url.pathname === FOLDER_PATH)
     return await takePart(request, response, { parts, sender, line: known, refuse });
   if (typeof found === "string") {
@@ -258,26 +261,6 @@ function noted(
     order: about === undefined ? line : { ...line, job: about },
     why: what === undefined ? {} : { why: what },
   };
-}
-
-/** Counts the request until its answer is closed; false where the sender has too many. */
-function enter(
-  busy: Map<string, number>,
-  {
-    sender: { name },
-    most,
-    gone,
-  }: { readonly sender: Principal; readonly most: number; readonly gone: AbortSignal },
-): boolean {
-  const count = busy.get(name) ?? 0;
-  if (count >= most) return false;
-  busy.set(name, count + 1);
-  gone.addEventListener("abort", () => {
-    const left = (busy.get(name) ?? 1) - 1;
-    if (left > 0) busy.set(name, left);
-    else busy.delete(name);
-  });
-  return true;
 }
 
 type Body =

@@ -35,6 +35,7 @@ import { AGENT_PATH, CLIENT_PATH } from "../streams/words.ts";
 import { senderOf, urlOf, type Door } from "./door.ts";
 import { allowedToRun } from "./job-facts.ts";
 import { AccessRefusal, insist, type Caller, type ServedFleet } from "./route.ts";
+import { createShares } from "./shares.ts";
 
 export interface SessionDoor {
   /** Fails for nothing that a stranger can do. */
@@ -110,7 +111,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
   const open = new Map<string, { readonly of: string; key?: string }>();
   const ended = new Set<string>();
   /** Connections of each sender that are no session yet. */
-  const greetings = new Map<string, number>();
+  const greetings = createShares();
   const relay = createRelay({
     ...(parts.relay ?? RELAY),
     onOver(id) {
@@ -217,22 +218,13 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     }
     const caller = { principal: sender, rights: rightsOf(sender, parts.access()) };
     const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
-    const greeting = greetings.get(sender.name) ?? 0;
-    if (greeting >= limits.ofSender) {
-      const why = `${sender.name} asks for ${String(greeting)} sessions at once already`;
+    const leave = greetings.enter(sender.name, limits.ofSender);
+    if (leave === undefined) {
+      const why = `${sender.name} asks for ${String(limits.ofSender)} sessions at once already`;
       parts.audit.add({ ...known, verdict: "refused", why });
       return refuse(socket, 429);
     }
-    greetings.set(sender.name, greeting + 1);
-    let isCounted = true;
-    const count = (): void => {
-      if (!isCounted) return;
-      isCounted = false;
-      const left = (greetings.get(sender.name) ?? 1) - 1;
-      if (left > 0) greetings.set(sender.name, left);
-      else greetings.delete(sender.name);
-    };
-    socket.once("close", count);
+    socket.once("close", leave);
     sockets.handleUpgrade(request, socket, first, (client) => {
       client.on("error", () => client.terminate());
       const late = setTimeout(() => client.terminate(), GREET_WITHIN_MS);
@@ -248,7 +240,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
           named = { ...known, act: verb, job };
           await openClient(caller, greeting.open, { client, line: named });
         };
-        greeted().then(count, (error: unknown) => {
+        greeted().then(leave, (error: unknown) => {
           const why = error instanceof Error ? error.message : String(error);
           const code = error instanceof OrbweaverError ? error.code : "NO_CONNECTION";
           try {

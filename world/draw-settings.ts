@@ -18,23 +18,13 @@ import {
   WIDE_ORDERS,
   type DrawnJob,
   type Fault,
+  type HostileFault,
   type Order,
   type Settings,
 } from "./settings.ts";
 
 /** One host is gone at most, and scenes are drawn by themselves: no weight draws them. */
-type DrawnKind = Exclude<
-  Fault["kind"],
-  | "gone"
-  | "abandon"
-  | "copies"
-  | "disk"
-  | "torn"
-  | "host-clock"
-  | "words"
-  | "reset-job"
-  | "next-batch"
->;
+type DrawnKind = Exclude<Fault["kind"], HostileFault["kind"] | "gone" | "abandon" | "copies">;
 
 const FAULTS: readonly (readonly [kind: DrawnKind, weight: number])[] = [
   ["crash", 10],

@@ -8,7 +8,7 @@ import { CALM, type Network } from "./kernel/network.ts";
 import type { Process } from "./kernel/process.ts";
 import type { Scenes } from "./scenes.ts";
 import { sendStrange } from "./strangers.ts";
-import type { DrawnJob, Fault } from "./settings.ts";
+import type { DrawnJob, Fault, HostileFault } from "./settings.ts";
 import type { Server } from "./temporal/server.ts";
 
 export interface FaultPorts {
@@ -34,12 +34,6 @@ export interface Faults {
   readonly turnOff: (host: Host) => void;
   readonly turnOn: (host: Host) => void;
 }
-
-/** Of hostile worlds. */
-type HostileFault = Extract<
-  Fault,
-  { readonly kind: "disk" | "torn" | "host-clock" | "words" | "reset-job" | "next-batch" }
->;
 
 const REBOOT_MS = 3_000;
 /** Its supervisors know the fence from the lost folder: an agent that stayed away for longer would leave them running (see decision 87). */

@@ -57,6 +57,12 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
   | { readonly kind: "copies"; readonly loses: "disk" | "launches" }
 );
 
+/** Of hostile worlds. */
+export type HostileFault = Extract<
+  Fault,
+  { readonly kind: "disk" | "torn" | "host-clock" | "words" | "reset-job" | "next-batch" }
+>;
+
 export const ORDERS = [
   "cancel",
   "hold",

@@ -35,7 +35,7 @@ import { problemText } from "../../domain/values/problem.ts";
 import { solverFor } from "../../solvers/index.ts";
 import { readPackedProfile } from "./packed-profile.ts";
 import { fleetOfWorkflow } from "../../protocol/names.ts";
-import type { StepsOf } from "../learned-steps.ts";
+import { stepsIn, type StepsOf } from "../learned-steps.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 export const PLAN_FILE = "plan.json";
@@ -43,8 +43,6 @@ export const PLAN_FILE = "plan.json";
 const DEADLINE_MS = 15_000;
 /** A cut takes a second or two, and must not cost the run its plan. */
 const CUTS_MS = 5_000;
-/** Whoever keeps the steps answers at once, or there are none. */
-const STEPS_MS = 3_000;
 
 const assumedText = (assumed: readonly string[]): string =>
   assumed.length === 0 ? "" : `; assumed, since the fleet file does not say: ${assumed.join("; ")}`;
@@ -63,12 +61,9 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
       throw new Error("the fleet no longer describes all hosts of the lease");
     const fleet = fleetOfWorkflow(order.fleetWorkflowId);
     const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
-    const late = AbortSignal.timeout(STEPS_MS);
-    const kept = await Promise.all(
-      clusters.map((cluster) => stepsOf({ fleet, cluster }, late).catch(() => [])),
-    );
+    const kept = await stepsIn(stepsOf, { fleet, clusters });
     const { tenant } = spec;
-    const { site: learned, corrections } = learnedSite(said, site, { kept: kept.flat(), tenant });
+    const { site: learned, corrections } = learnedSite(said, site, { kept, tenant });
     const startedMs = performance.now();
     const { answer, model, isKept, saving } = await replan(
       {

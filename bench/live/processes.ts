@@ -57,6 +57,14 @@ export function openProcesses(logDir: string, env: Environment): Processes {
   };
 }
 
+/** Kills a process, and returns when it is gone. */
+export async function endNow(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, "exit");
+  child.kill("SIGKILL");
+  await gone;
+}
+
 async function untilReady(name: string, child: ChildProcess, logFile: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const fail = (what: string): void => {

@@ -1,5 +1,7 @@
 /** @file A request of the bench: one tensor in, one out, for an endpoint and for a process of onnxruntime alone. */
 
+import type { Random } from "../../lib/random.ts";
+
 export interface PlainRequest {
   readonly name: string;
   readonly shape: readonly number[];
@@ -8,6 +10,18 @@ export interface PlainRequest {
 
 export interface PlainAnswer {
   readonly data: readonly number[];
+}
+
+/** So far answers to one request may be apart (`answerGap`). */
+export const MOST_GAP = 1e-4;
+
+/** To a model of `transformerSample`: so many tokens of this width. */
+export function drawnRequest(
+  random: Random,
+  { length, width }: { readonly length: number; readonly width: number },
+): PlainRequest {
+  const data = Array.from({ length: length * width }, () => Number(random.normal().toFixed(4)));
+  return { name: "x", shape: [1, length, width], data };
 }
 
 export const inferBody = ({ name, shape, data }: PlainRequest): string =>

@@ -18,8 +18,10 @@ import { atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest, BenchTable } from "../bench.ts";
 import {
   answerGap,
+  drawnRequest,
   inferBody,
   inferredData,
+  MOST_GAP,
   type PlainAnswer,
   type PlainRequest,
 } from "./cold-request.ts";
@@ -48,7 +50,6 @@ run: { grace: 5s }
 `;
 /** What a cold request may take beyond a plain process. */
 const MORE_MS = 1_000;
-const MOST_GAP = 1e-4;
 
 interface Round {
   readonly coldMs: number;
@@ -63,7 +64,7 @@ export async function coldRequests(
 ): Promise<{ readonly bars: readonly Bar[]; readonly tables: readonly BenchTable[] }> {
   const [width, blocks] = [request.size("cold-width"), request.size("cold-blocks")];
   const model = transformerSample({ blocks, width, heads: 8, seed: request.seed });
-  const asked = tokens(request.seed, width);
+  const asked = drawnRequest(randomFrom(request.seed, "cold-request"), { length: 4, width });
   const site = await openServiceSite({ request, fleetYaml: FLEET, serviceYaml: SERVICE, model });
   const rounds: Round[] = [];
   try {
@@ -177,11 +178,4 @@ async function plainAnswer(model: string, askedFile: string): Promise<PlainAnswe
   const [code] = (await once(child, "close")) as [number | null];
   if (code !== 0) throw new Error(`the plain process ended with ${String(code)}`);
   return JSON.parse(await said) as PlainAnswer;
-}
-
-function tokens(seed: number, width: number): PlainRequest {
-  const random = randomFrom(seed, "cold-request");
-  const shape = [1, 4, width];
-  const data = Array.from({ length: 4 * width }, () => Number(random.normal().toFixed(4)));
-  return { name: "x", shape, data };
 }

@@ -1,13 +1,14 @@
 /** @file A service of an ONNX model on a live fleet, as its users have it: `orbweaver serve replicas` in front of jobs on a simulated host. */
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { BenchRequest } from "../bench.ts";
+import { endNow } from "../live/processes.ts";
+import { untilIn, type Until } from "../live/until.ts";
 import { openQuietFleet, type BenchWorld } from "../live/world.ts";
 
 export interface ServiceSite {
@@ -17,10 +18,7 @@ export interface ServiceSite {
   /** Answers of the endpoint to a body; whatever their status. */
   readonly ask: (body: string) => Promise<{ readonly status: number; readonly text: string }>;
   readonly metrics: () => Promise<string>;
-  readonly until: <Value>(
-    what: string,
-    look: () => Promise<Value | undefined> | Value | undefined,
-  ) => Promise<Value>;
+  readonly until: Until;
   /** What the endpoint has said so far. */
   readonly said: () => readonly string[];
   readonly close: () => Promise<void>;
@@ -34,16 +32,13 @@ export interface ServiceSiteOptions {
   readonly model: Uint8Array;
 }
 
-const LOOK_MS = 50;
-const LONGEST_MS = 120_000;
-
 export async function openServiceSite(options: ServiceSiteOptions): Promise<ServiceSite> {
   const { request, fleetYaml, serviceYaml } = options;
   const world = await openQuietFleet({ request }, fleetYaml);
   const said: string[] = [];
   let endpoint: ChildProcess | undefined;
   const close = async (): Promise<void> => {
-    if (endpoint !== undefined) await ended(endpoint);
+    if (endpoint !== undefined) await endNow(endpoint);
     await world.stop();
   };
   try {
@@ -74,18 +69,7 @@ export async function openServiceSite(options: ServiceSiteOptions): Promise<Serv
         return { status: response.status, text: await response.text() };
       },
       metrics: async () => await (await fetch(new URL("/metrics", url))).text(),
-      until: async (what, look) => {
-        const endAtMs = performance.now() + LONGEST_MS;
-        for (;;) {
-          world.check();
-          const found = await look();
-          if (found !== undefined) return found;
-          if (performance.now() > endAtMs) {
-            throw new Error(`it did not come true that ${what}; ${said.slice(-5).join("; ")}`);
-          }
-          await new Promise((wake) => setTimeout(wake, LOOK_MS));
-        }
-      },
+      until: untilIn(world, () => `; ${said.slice(-5).join("; ")}`),
       close,
     };
   } catch (error) {
@@ -106,13 +90,6 @@ async function listening(endpoint: ChildProcess, said: string[]): Promise<string
     if (url !== undefined) return url;
   }
   throw new Error(`the endpoint has ended; it said: ${said.slice(-5).join("; ")}`);
-}
-
-async function ended(endpoint: ChildProcess): Promise<void> {
-  if (endpoint.exitCode !== null || endpoint.signalCode !== null) return;
-  const gone = once(endpoint, "exit");
-  endpoint.kill("SIGKILL");
-  await gone;
 }
 
 /** Jobs of the service that have or want GPUs. */

@@ -13,7 +13,7 @@ import { transformerSample } from "../../models/onnx/onnx-samples.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
 import { atLeast, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest, BenchTable } from "../bench.ts";
-import { answerGap, inferBody, inferredData, type PlainRequest } from "./cold-request.ts";
+import { answerGap, drawnRequest, inferBody, inferredData, MOST_GAP } from "./cold-request.ts";
 import { openServiceSite, type ServiceSite } from "./service-site.ts";
 
 /** The service borrows what the owner does not use. */
@@ -46,7 +46,6 @@ const WIDTH = 64;
 /** More than one replica has slots for, and of those that stay, fewer. */
 const CLIENTS = 6;
 const STAYING = 2;
-const MOST_GAP = 1e-4;
 export const UPSETS = ["preemption", "move", "requeue", "scale-down"] as const;
 
 interface Traffic {
@@ -139,11 +138,10 @@ async function answeredRequests(model: Uint8Array, seed: number): Promise<readon
   const session = await openOnnx(model);
   const made: Answered[] = [];
   for (let length = 1; length <= CLIENTS; length += 1) {
-    const shape = [1, length, WIDTH];
-    const data = Array.from({ length: length * WIDTH }, () => Number(random.normal().toFixed(4)));
-    const asked: PlainRequest = { name: "x", shape, data };
+    const asked = drawnRequest(random, { length, width: WIDTH });
+    const { name, shape, data } = asked;
     const feeds = new Map([
-      ["x", { type: "float32" as const, shape, data: Float32Array.from(data) }],
+      [name, { type: "float32" as const, shape, data: Float32Array.from(data) }],
     ]);
     const [answer] = [...(await session.run(feeds)).values()];
     made.push({ body: inferBody(asked), want: [...((answer?.data ?? []) as Float32Array)] });

@@ -2,12 +2,13 @@
 
 import type { ChildProcess } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
-import { once } from "node:events";
 import { join } from "node:path";
 import { untilHostsKnown } from "../../cli/up/agents.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { parseHostId, type HostId } from "../../domain/values/ids.ts";
 import type { BenchRequest } from "../bench.ts";
+import { endNow } from "../live/processes.ts";
+import { untilIn, type Until } from "../live/until.ts";
 import { openWorld, type BenchWorld } from "../live/world.ts";
 
 export const GANG_HOSTS = 4;
@@ -28,9 +29,6 @@ clusters:
       - { name: "r[1-5]", gpus: ${String(GPUS_PER_HOST)}, type: H100 }
 `;
 
-const LOOK_MS = 50;
-const LONGEST_MS = 120_000;
-
 /** One rank of a gang, as it has said at its start. */
 export interface Started {
   readonly host: string;
@@ -43,10 +41,7 @@ export interface Started {
 export interface SwapSite {
   readonly world: BenchWorld;
   readonly ledger: () => Promise<Ledger>;
-  readonly until: <Value>(
-    what: string,
-    look: () => Promise<Value | undefined> | Value | undefined,
-  ) => Promise<Value>;
+  readonly until: Until;
   readonly submitGang: (name: string) => Promise<string>;
   /** A job of one whole host. */
   readonly submitSmall: (name: string) => Promise<string>;
@@ -76,20 +71,10 @@ export async function openSwapSite(request: BenchRequest): Promise<SwapSite> {
     throw error;
   }
   const notesOf = (name: string): string => join(world.dir, `${name}.txt`);
-  const until: SwapSite["until"] = async (what, look) => {
-    const endAtMs = performance.now() + LONGEST_MS;
-    for (;;) {
-      world.check();
-      const found = await look();
-      if (found !== undefined) return found;
-      if (performance.now() > endAtMs) throw new Error(`it did not come true that ${what}`);
-      await new Promise((wake) => setTimeout(wake, LOOK_MS));
-    }
-  };
   return {
     world,
     ledger: () => world.orbweaver.fleet(),
-    until,
+    until: untilIn(world),
     submitGang: async (name) => {
       const dir = join(world.dir, `${name}-checkpoints`);
       mkdirSync(dir, { recursive: true });
@@ -120,11 +105,7 @@ export async function openSwapSite(request: BenchRequest): Promise<SwapSite> {
     startedOf: (name) => readStarts(notesOf(name)),
     lose: async (host, pids) => {
       const agent = agents.get(host);
-      if (agent !== undefined && agent.exitCode === null && agent.signalCode === null) {
-        const gone = once(agent, "exit");
-        agent.kill("SIGKILL");
-        await gone;
-      }
+      if (agent !== undefined) await endNow(agent);
       for (const pid of pids) killIfThere(pid);
       await world.orbweaver.fence([host], { isForced: true });
     },

@@ -231,7 +231,7 @@ export interface FormerLease extends AskedLease {
   readonly grantedAtMs: number;
 }
 
-interface AskedLease {
+export interface AskedLease {
   readonly lease: LeaseId;
   readonly pauses: number;
   /** When the fleet is asked whether it still has the lease; absent while it is being asked. */

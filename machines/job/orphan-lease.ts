@@ -14,7 +14,7 @@ import { fleetWorkflowId } from "../../protocol/names.ts";
 import { loseHosts } from "./attempt.ts";
 import { presentFleet } from "./cells.ts";
 import { changeLane } from "./fleet-conversation.ts";
-import type { Job, JobCommand } from "./job-state.ts";
+import type { AskedLease, Job, JobCommand } from "./job-state.ts";
 
 /** Sweeping the lease of a closed run takes this long at best; a silent host may take its fence. */
 const ASK_PAUSE_MS = 1_000;
@@ -32,10 +32,10 @@ export function watchOrphan(job: Job, nowMs: number): Step<Job, JobCommand> {
 
 /** Asks the fleet about the lease of the run before the reset when that is due. */
 export function watchFormer(job: Job, nowMs: number): Step<Job, JobCommand> {
-  const { former } = job;
-  if (former === undefined || nowMs < (former.askAtMs ?? Infinity)) return quiet(job);
-  const { lease, grantedAtMs, pauses } = former;
-  return asked(job, lease, (askId) => ({ former: { lease, grantedAtMs, pauses, askId } }));
+  if (job.former === undefined) return quiet(job);
+  const { askAtMs = Infinity, ...rest } = job.former;
+  if (nowMs < askAtMs) return quiet(job);
+  return asked(job, rest.lease, (askId) => ({ former: { ...rest, askId } }));
 }
 
 function asked(
@@ -64,18 +64,13 @@ export function orphanAnswered(
   nowMs: number,
 ): Job {
   const { orphan, former, ...others } = job;
-  if (former?.askId === id) {
-    const { lease, grantedAtMs, pauses } = former;
-    const again = { lease, grantedAtMs, pauses: pauses + 1, askAtMs: nowMs + pauseMs(pauses) };
-    return isThere ? { ...job, former: again } : { ...others, ...(orphan && { orphan }) };
-  }
+  if (former?.askId === id)
+    return isThere
+      ? { ...job, former: laterAsked(former, nowMs) }
+      : { ...others, ...(orphan && { orphan }) };
   if (orphan?.askId !== id) return job;
-  const { lease, gpus, pauses } = orphan;
-  if (isThere)
-    return {
-      ...job,
-      orphan: { lease, gpus, pauses: pauses + 1, askAtMs: nowMs + pauseMs(pauses) },
-    };
+  if (isThere) return { ...job, orphan: laterAsked(orphan, nowMs) };
+  const { lease, gpus } = orphan;
   const gone = withoutOrphan(job);
   const isHeld = lease === job.grant?.lease.id;
   return isHeld
@@ -86,7 +81,10 @@ export function orphanAnswered(
     : gone;
 }
 
-const pauseMs = (pauses: number): number => Math.min(ASK_PAUSE_MS * 2 ** pauses, ASK_PAUSE_MAX_MS);
+function laterAsked<Kind extends AskedLease>({ askId: _answered, ...known }: Kind, nowMs: number) {
+  const pauseMs = Math.min(ASK_PAUSE_MS * 2 ** known.pauses, ASK_PAUSE_MAX_MS);
+  return { ...known, pauses: known.pauses + 1, askAtMs: nowMs + pauseMs };
+}
 
 function withoutOrphan(job: Job): Job {
   const { orphan: _gone, ...rest } = job;

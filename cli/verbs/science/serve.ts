@@ -25,82 +25,76 @@ interface ServeValues extends PlaceValues {
 }
 
 export function serveVerb(context: CommandContext): Command {
-  return (
-    context
-      .verb("serve")
-      // A subcommand has options of the same names.
-      .enablePositionalOptions()
-      .summary("serve an ONNX model over the GPUs of this host")
-      .description(
-        "Splits an ONNX model by a plan, runs its parts in parallel, each on its GPU by onnxruntime's CUDA provider or, with --devices cpu, with one thread for each GPU, and answers requests over HTTP: POST /infer, GET /healthz, GET /metrics, and the V2 paths of the Open Inference Protocol. Requests that arrive together are batched. Ends on Ctrl-C or TERM after it has answered the queued requests. Inference jobs run this verb by themselves.",
-      )
-      .option("--model <file>", "the model, one .onnx file")
-      .option(
-        "--gpus <n>",
-        "number of threads, each for one GPU (default: 1)",
-        wholeNumber("--gpus", 1),
-      )
-      .addOption(
-        new Option(
-          "--devices <which>",
-          "what runs the parts (default: cuda where the machine has GPUs, else cpu)",
-        ).choices(SERVED_DEVICES),
-      )
-      .option("--plan <file>", "an existing plan (default: time the operators and search for one)")
-      .option("--write-plan <file>", "make the plan, write it to this file and end")
-      .option("--host <address>", "address to listen on (default: 127.0.0.1)")
-      .option(
-        "--port <n>",
-        "port to listen on, 0 for any (default: 8000)",
-        wholeNumber("--port", 0),
-      )
-      .option("--token-file <file>", "require the token in this file (Authorization: Bearer)")
-      .option("--anyone", "answer everybody without a token, because a proxy in front decides")
-      .option(
-        "--max-batch <rows>",
-        "most rows in a batch; 1 turns batching off (default: 8)",
-        wholeNumber("--max-batch", 1),
-      )
-      .option(
-        "--batch-window <ms>",
-        "time that a request waits for others (default: 2)",
-        wholeNumber("--batch-window", 0),
-      )
-      .option(
-        "--queue <n>",
-        "most queued requests; further ones get status 429 (default: 64)",
-        wholeNumber("--queue", 1),
-      )
-      .option(
-        "--threads <n>",
-        "threads of onnxruntime in each part (default: 1)",
-        wholeNumber("--threads", 1),
-      )
-      .addOption(
-        new Option(
-          "--bind <name=size>",
-          "size of an open dimension for timing, e.g. sequence=128 (default: 1); repeatable",
-        ).argParser(keyValue("--bind")),
-      )
-      .option("--json", "answer with one JSON document when the model is ready")
-      .addCommand(sampleVerb(context))
-      .addCommand(replicasVerb(context))
-      .addHelpText(
-        "after",
-        helpEnd([
-          ["orbweaver serve sample branchy branchy.onnx", "write a small model"],
-          ["orbweaver serve --model branchy.onnx --gpus 2", "serve it with two threads"],
-          ["orbweaver serve --model m.onnx --gpus 2 --write-plan m.plan", "make a plan once"],
-          [
-            "orbweaver serve --model m.onnx --gpus 2 --plan m.plan --port 9000",
-            "serve with that plan",
-          ],
-        ]),
-      )
-      .action(async (values: ServeValues) => {
-        await serve(context, values);
-      })
-  );
+  // A subcommand has options of the same names.
+  return context
+    .verb("serve")
+    .enablePositionalOptions()
+    .summary("serve an ONNX model over the GPUs of this host")
+    .description(
+      "Splits an ONNX model by a plan, runs its parts in parallel, each on its GPU by onnxruntime's CUDA provider or, with --devices cpu, with one thread for each GPU, and answers requests over HTTP: POST /infer, GET /healthz, GET /metrics, and the V2 paths of the Open Inference Protocol. Requests that arrive together are batched. Ends on Ctrl-C or TERM after it has answered the queued requests. Inference jobs run this verb by themselves.",
+    )
+    .option("--model <file>", "the model, one .onnx file")
+    .option(
+      "--gpus <n>",
+      "number of threads, each for one GPU (default: 1)",
+      wholeNumber("--gpus", 1),
+    )
+    .addOption(
+      new Option(
+        "--devices <which>",
+        "what runs the parts (default: cuda where the machine has GPUs, else cpu)",
+      ).choices(SERVED_DEVICES),
+    )
+    .option("--plan <file>", "an existing plan (default: time the operators and search for one)")
+    .option("--write-plan <file>", "make the plan, write it to this file and end")
+    .option("--host <address>", "address to listen on (default: 127.0.0.1)")
+    .option("--port <n>", "port to listen on, 0 for any (default: 8000)", wholeNumber("--port", 0))
+    .option("--token-file <file>", "require the token in this file (Authorization: Bearer)")
+    .option("--anyone", "answer everybody without a token, because a proxy in front decides")
+    .option(
+      "--max-batch <rows>",
+      "most rows in a batch; 1 turns batching off (default: 8)",
+      wholeNumber("--max-batch", 1),
+    )
+    .option(
+      "--batch-window <ms>",
+      "time that a request waits for others (default: 2)",
+      wholeNumber("--batch-window", 0),
+    )
+    .option(
+      "--queue <n>",
+      "most queued requests; further ones get status 429 (default: 64)",
+      wholeNumber("--queue", 1),
+    )
+    .option(
+      "--threads <n>",
+      "threads of onnxruntime in each part (default: 1)",
+      wholeNumber("--threads", 1),
+    )
+    .addOption(
+      new Option(
+        "--bind <name=size>",
+        "size of an open dimension for timing, e.g. sequence=128 (default: 1); repeatable",
+      ).argParser(keyValue("--bind")),
+    )
+    .option("--json", "answer with one JSON document when the model is ready")
+    .addCommand(sampleVerb(context))
+    .addCommand(replicasVerb(context))
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver serve sample branchy branchy.onnx", "write a small model"],
+        ["orbweaver serve --model branchy.onnx --gpus 2", "serve it with two threads"],
+        ["orbweaver serve --model m.onnx --gpus 2 --write-plan m.plan", "make a plan once"],
+        [
+          "orbweaver serve --model m.onnx --gpus 2 --plan m.plan --port 9000",
+          "serve with that plan",
+        ],
+      ]),
+    )
+    .action(async (values: ServeValues) => {
+      await serve(context, values);
+    });
 }
 
 async function serve(context: CommandContext, values: ServeValues): Promise<void> {
