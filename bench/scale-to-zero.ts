@@ -17,7 +17,7 @@ import { OrbweaverClient } from "../client/index.ts";
 import { openClient, resolveConnection } from "../workers/connection.ts";
 import { CONTROL_ROLES } from "../workers/on-demand/places.ts";
 import { livingOnDemand } from "../workers/on-demand/role-lock.ts";
-import { packageRoot } from "../workers/server/package-root.ts";
+import { commandLine } from "../workers/server/package-root.ts";
 import { withoutTemporal, type Environment } from "../workers/server/environment.ts";
 import { fleetStateDir } from "../workers/state.ts";
 import { grantSignal } from "../protocol/messages.ts";
@@ -215,7 +215,7 @@ clusters:
 `;
 
 async function runCli(words: readonly string[], env: Environment): Promise<void> {
-  const main = join(packageRoot(), "dist", "cli", "main.js");
+  const main = commandLine();
   const child = spawn(process.execPath, [main, ...words], {
     env: { ...env },
     stdio: ["ignore", "ignore", "pipe"],

@@ -5,10 +5,9 @@
  */
 
 import { execFile } from "node:child_process";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { packageRoot } from "../../workers/server/package-root.ts";
+import { commandLine } from "../../workers/server/package-root.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { quantile } from "../statistics.ts";
@@ -16,7 +15,7 @@ import { childrenCpuMs } from "./cpu.ts";
 import type { BenchWorld } from "./world.ts";
 
 const run = promisify(execFile);
-const MAIN = join(packageRoot(), "dist/cli/main.js");
+const MAIN = commandLine();
 const LANES = 16;
 const VERSION_RATIO = 1.5;
 const LIST_RATIO = 4;

@@ -1,18 +1,17 @@
 /** @file The races as the product runs them: a fleet of the same shape, its jobs submitted by the library, in one race by the command line. */
 
 import { execFile } from "node:child_process";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { JobFile } from "../../client/index.ts";
-import { packageRoot } from "../../workers/server/package-root.ts";
+import { commandLine } from "../../workers/server/package-root.ts";
 import { GPUS_PER_HOST, simulatedFleet } from "../live/fleet.ts";
 import type { BenchWorld } from "../live/world.ts";
 import type { Contestant } from "./races.ts";
 import { HOSTS } from "./slurm.ts";
 
 const run = promisify(execFile);
-const MAIN = join(packageRoot(), "dist/cli/main.js");
+const MAIN = commandLine();
 const GPUS = HOSTS * GPUS_PER_HOST;
 const LANES = 32;
 const LOOK_EVERY_MS = 100;

@@ -4,7 +4,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { packageRoot } from "../../workers/server/package-root.ts";
+import { commandLine } from "../../workers/server/package-root.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { BenchRequest } from "../bench.ts";
 import { endNow } from "../live/processes.ts";
@@ -51,7 +51,7 @@ export async function openServiceSite(options: ServiceSiteOptions): Promise<Serv
     endpoint = spawn(
       process.execPath,
       [
-        join(packageRoot(), "dist/cli/main.js"),
+        commandLine(),
         ...["serve", "replicas", file, "--port", "0", "--json", ...place],
       ],
       { env: { ...request.env, NO_COLOR: "1" }, stdio: ["ignore", "pipe", "pipe"] },

@@ -26,7 +26,7 @@ import {
   type RunningServer,
 } from "../../workers/server/index.ts";
 import type { Environment } from "../../workers/server/environment.ts";
-import { packageRoot } from "../../workers/server/package-root.ts";
+import { commandLine } from "../../workers/server/package-root.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
 import {
@@ -143,7 +143,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
 
   const proxies: Proxy[] = [];
   const supervisors: Supervisor[] = [];
-  const main = join(packageRoot(), "dist", "cli", "main.js");
+  const main = commandLine();
   const noProfile = join(folder, "no-profile.toml");
   const start = (name: string, args: readonly string[], address: string): Supervisor => {
     const supervisor = keep({

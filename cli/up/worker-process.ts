@@ -7,12 +7,12 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { PRIVATE_DIR, PRIVATE_FILE } from "../../access/private-files.ts";
 import { identityOf } from "../../agent/system/process-identity.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Environment } from "../../workers/server/environment.ts";
-import { packageRoot } from "../../workers/server/package-root.ts";
+import { commandLine } from "../../workers/server/package-root.ts";
 import type { UpWorker } from "../../workers/state.ts";
 
 export interface WorkerCommand {
@@ -40,7 +40,7 @@ export function startWorker(command: WorkerCommand): StartedWorker {
   mkdirSync(dirname(logFile), { recursive: true, mode: PRIVATE_DIR });
   const log = openSync(logFile, "a", PRIVATE_FILE);
   const logStart = statSync(logFile).size;
-  const child = spawn(process.execPath, [mainFile(), verbOf(role), ...args], {
+  const child = spawn(process.execPath, [commandLine(), verbOf(role), ...args], {
     detached: true,
     env: { ...env },
     stdio: ["ignore", log, log, "ipc"],
@@ -103,9 +103,4 @@ export function nameOf({
   if (role === "api") return "submit service";
   if (role === "supervisor") return "supervisor of the workers";
   return role === "agent" ? `agent of ${host ?? cluster ?? "this host"}` : `${role} worker`;
-}
-
-/** The compiled program: Node 20 does not run the sources. */
-function mainFile(): string {
-  return join(packageRoot(), "dist", "cli", "main.js");
 }

@@ -17,6 +17,9 @@ export function packageRoot(from: string = import.meta.url): string {
   }
 }
 
+/** The compiled command line, a script for Node: Node 20 does not run the sources. */
+export const commandLine = (): string => join(packageRoot(), "dist", "cli", "main.js");
+
 function isOrbweaver(text: string): boolean {
   const content: unknown = JSON.parse(text);
   return (
