@@ -123,6 +123,7 @@ function read(file: string): Pick<Identity, "privateKey" | "publicKey"> {
   } finally {
     closeSync(handle);
   }
+  if (lastRead?.pem === pem) return lastRead.keys;
   let privateKey: KeyObject;
   try {
     privateKey = createPrivateKey(pem);
@@ -130,8 +131,14 @@ function read(file: string): Pick<Identity, "privateKey" | "publicKey"> {
     throw unusable(file, messageOf(error));
   }
   if (privateKey.asymmetricKeyType !== "ed25519") throw unusable(file, "it is no Ed25519 key");
-  return { privateKey, publicKey: publicKeyText(createPublicKey(privateKey)) };
+  const keys = { privateKey, publicKey: publicKeyText(createPublicKey(privateKey)) };
+  lastRead = { pem, keys };
+  return keys;
 }
+
+/** To make a key of its text takes milliseconds, and who submits many jobs signs each with the same one. */
+let lastRead:
+  { readonly pem: string; readonly keys: Pick<Identity, "privateKey" | "publicKey"> } | undefined;
 
 /** The name of who runs this process, as the system knows it. */
 export function userName(): string {

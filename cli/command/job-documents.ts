@@ -10,23 +10,37 @@ import { OrbweaverError, readJob, type JobFile } from "../../client/index.ts";
 const DIVIDER = /^---\s*(#.*)?$/;
 const SAYS_NOTHING = /^\s*(#.*)?$/;
 
-/** Each document in its own lines, so that problems name the lines of the file. */
-export function documentsOf(text: string): readonly string[] {
-  const documents: string[][] = [[]];
-  for (const [at, line] of text.split(/\r?\n/).entries()) {
-    if (DIVIDER.test(line)) documents.push(Array.from({ length: at + 1 }, () => ""));
-    else documents.at(-1)?.push(line);
-  }
-  const full = documents.filter((lines) => !lines.every((line) => SAYS_NOTHING.test(line)));
-  return full.length < 2 ? [text] : full.map((lines) => lines.join("\n"));
+/** One of the documents of a text. */
+export interface FileDocument {
+  readonly linesBefore: number;
+  readonly text: string;
 }
+
+/** The text alone where it has one document. */
+export function documentsOf(text: string): readonly FileDocument[] {
+  const documents: { linesBefore: number; lines: string[] }[] = [{ linesBefore: 0, lines: [] }];
+  for (const [at, line] of text.split(/\r?\n/).entries()) {
+    if (DIVIDER.test(line)) documents.push({ linesBefore: at + 1, lines: [] });
+    else documents.at(-1)?.lines.push(line);
+  }
+  const full = documents.filter(({ lines }) => !lines.every((line) => SAYS_NOTHING.test(line)));
+  if (full.length < 2) return [{ linesBefore: 0, text }];
+  return full.map(({ linesBefore, lines }) => ({ linesBefore, text: lines.join("\n") }));
+}
+
+/** The document in its own lines, so that problems name the lines of the file. Not to be kept: of many documents they are long. */
+export const inItsLines = ({ linesBefore, text }: FileDocument): string =>
+  "\n".repeat(linesBefore) + text;
 
 /** Throws BAD_INPUT where a job names one that is not before it, or one of several. */
 export function checkNames(jobs: readonly (JobFile | string)[], file: string): void {
-  const names = jobs.map((job) => readJob(job, file).file.name);
-  for (const [at, job] of jobs.entries())
-    for (const { job: named } of readJob(job, file).file.after ?? []) {
-      const places = names.flatMap((name, place) => (name === named ? [place] : []));
+  const files = jobs.map((job) => readJob(job, file).file);
+  const placesOf = new Map<string, number[]>();
+  for (const [at, { name }] of files.entries())
+    if (placesOf.get(name)?.push(at) === undefined) placesOf.set(name, [at]);
+  for (const [at, { name, after = [] }] of files.entries())
+    for (const { job: named } of after) {
+      const places = placesOf.get(named) ?? [];
       const before = places.filter((place) => place < at);
       if (places.length === 0 || before.length === 1) continue;
       const [what, remedy] =
@@ -35,7 +49,7 @@ export function checkNames(jobs: readonly (JobFile | string)[], file: string): v
           : [`is the name of ${String(before.length)} jobs before it`, "Give them other names"];
       throw new OrbweaverError(
         "BAD_INPUT",
-        `${file}: job ${String(names[at])} waits for ${named}, which ${what} in this file. ${remedy}.`,
+        `${file}: job ${name} waits for ${named}, which ${what} in this file. ${remedy}.`,
       );
     }
 }
@@ -45,8 +59,9 @@ export function outsidersOf(
   jobs: readonly { readonly job: JobFile | string; readonly series?: string }[],
 ): readonly string[] {
   const files = jobs.map(({ job, series }) => ({ file: readJob(job).file, series }));
+  const inside = new Set(files.map(({ file, series }) => JSON.stringify([series, file.name])));
   const isInside = (named: string, series: string | undefined): boolean =>
-    series !== undefined && files.some((one) => one.series === series && one.file.name === named);
+    series !== undefined && inside.has(JSON.stringify([series, named]));
   const outside = files.flatMap(({ file: { after = [] }, series }) =>
     after.flatMap(({ job }) => (isInside(job, series) ? [] : [job])),
   );

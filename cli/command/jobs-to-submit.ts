@@ -8,7 +8,7 @@ import { embeddedModel } from "../planning/embedded-model.ts";
 import { modelFolder } from "../serving/model-folder.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { ConnectionOptionValues } from "./connection-options.ts";
-import { checkNames, documentsOf } from "./job-documents.ts";
+import { checkNames, documentsOf, inItsLines } from "./job-documents.ts";
 import { hasJobFlags, jobFileWith, type JobFlags } from "./job-flags.ts";
 import { isSbatchScript, readSbatch } from "./sbatch.ts";
 import { typedJob } from "./typed-job.ts";
@@ -108,15 +108,19 @@ async function sourcesOf(
     const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
     const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
     // A text's problems name their file; with flags the file is only a part of the job.
-    if (isAsWritten || isAlone) readJob(job, file);
-    else checkMerged(job, file);
+    if (!isAsWritten && !isAlone) checkMerged(job, file);
+    else {
+      const { file: fields } = readJob(job, file);
+      // Of several, what was read of the text: its lines have been checked, and nobody reads it again.
+      if (documents.length > 1) return { job: fields, file };
+    }
     return isAsWritten ? { job, file } : { job };
   };
   const problems: unknown[] = [];
   const sources: JobSource[] = [];
-  for (const text of documents) {
+  for (const document of documents) {
     try {
-      sources.push(await sourceOf(text));
+      sources.push(await sourceOf(inItsLines(document)));
     } catch (problem) {
       problems.push(problem);
     }

@@ -4,7 +4,7 @@
  * YAML 1.2, core schema: maps with text keys, lists, text, numbers, true, false, null. Everything else is a problem with
  * its place: a key written twice, a second document, unknown tags, the rules of YAML 1.1 (where `no` is false).
  * Aliases share their targets, so a bomb of aliases costs nothing here, and `MAX_VALUES` bounds its unfolded size.
- * Cost: linear in the text.
+ * Cost: linear in the text. Empty lines before it cost next to nothing: a document may stand far down in its file.
  */
 
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments } from "yaml";
@@ -44,7 +44,7 @@ const MAX_VALUES = 200_000;
 const START: Place = { line: 1, column: 1 };
 
 export function readLocatedYaml(
-  text: string,
+  inItsLines: string,
   file: string,
   { maxChars, remedy }: TextLimit = USUAL_LIMIT,
 ): LocatedYaml {
@@ -55,6 +55,8 @@ export function readLocatedYaml(
     placeOf: () => START,
   });
   const whole = { file, ...START, path: "", value: "" };
+  const emptyLines = /^\n*/.exec(inItsLines)?.[0].length ?? 0;
+  const text = inItsLines.slice(emptyLines);
   if (text.length > maxChars) {
     const message = `${text.length} characters are too many; at most ${maxChars} are read`;
     return unsound([{ ...whole, message, remedy }]);
@@ -62,7 +64,7 @@ export function readLocatedYaml(
   const lines = new LineCounter();
   const placeAt = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);
-    return { line: Math.max(1, line), column: Math.max(1, col) };
+    return { line: emptyLines + Math.max(1, line), column: Math.max(1, col) };
   };
   // The library finds keys that are written twice in quadratic time: see `readMap` for ours.
   const documents = parseAllDocuments(text, {

@@ -119,3 +119,10 @@ it("one key is not for several jobs", async () => {
   const { code, stderr } = await run(["submit", "-", "--key", "k"], { cwd, client, input: STEPS });
   expect([code, stderr]).toEqual([2, expect.stringContaining("one job only")]);
 });
+
+it("takes a file also by its flag", async () => {
+  const { submit } = server([]);
+  const words = ["submit", "--file", "good.yaml", "--file", "good.yaml", "good.yaml"];
+  const { code, stdout } = await run(words, { cwd, client: { submit } });
+  expect([code, stdout]).toEqual([0, "id-1\nid-2\nid-3\n"]);
+});

@@ -1,5 +1,6 @@
 /** @file Files of any kind are read in linear time: four times as much costs about four times as much of the processor. */
 import { describe, expect, it } from "vitest";
+import { documentsOf, inItsLines } from "../../cli/command/job-documents.ts";
 import { readJob } from "../../client/submission.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { parseJobFile } from "../../domain/job/job-file.ts";
@@ -70,6 +71,14 @@ describe("the value of a job file is judged in linear time, with", () => {
       MAX_RATIO,
     );
   });
+});
+
+it("a file of several jobs is read in linear time", () => {
+  const one = (at: number): string => `---\nname: j${at}\ngang: 1\nrun: { command: [x] }\n${"# x\n".repeat(20)}`;
+  const read = (count: number): void => {
+    for (const document of documentsOf(lines(count, one))) readJob(inItsLines(document));
+  };
+  expect(costRatio((size) => read(size / 10))).toBeLessThan(MAX_RATIO);
 });
 
 describe("a job file that is too large costs a moment of the processor, whatever is in it:", () => {

@@ -59,6 +59,11 @@ describe("a problem of a job file stands where the thing stands", () => {
       /^job\.yaml:2:17 gang\.gpus: 0 is too small/,
     ],
     ["Windows line ends", `name: a\r\ngang: 0\r\n${REST}`, /^job\.yaml:2:7 gang: 0/],
+    [
+      "a place far down in its file",
+      `${"\n".repeat(300_000)}name: a\ngang: 0\n${REST}`,
+      /^job\.yaml:300002:7 gang: 0/,
+    ],
     ["a byte-order mark", `\ufeffname: a\ngang: 0\n${REST}`, /^job\.yaml:2:7 gang: 0/],
   ])("%s", (_, text, want) => {
     const [problem] = yamlProblems(text);

@@ -33,6 +33,7 @@ import { outsidersOf, withIds } from "../../command/job-documents.ts";
 import { addJobOptions } from "../../command/job-options.ts";
 
 interface SubmitValues extends ConnectionOptionValues, JobFlags {
+  readonly file?: readonly string[];
   readonly key?: string;
   readonly wait?: boolean;
   readonly follow?: boolean;
@@ -59,6 +60,11 @@ export function submitVerb(context: CommandContext): Command {
       "wait until the job has ended, and show its output as it comes; exit with the job's own status",
     )
     .option("-f, --follow", "the same as --wait")
+    .option(
+      "--file <file>",
+      "a job file, as an argument names it; repeatable",
+      (file: string, former: readonly string[] = []) => [...former, file],
+    )
     .option(
       "--what-if",
       "submit nothing; show where and when the job would start, and which jobs it would preempt",
@@ -123,7 +129,8 @@ export function submitVerb(context: CommandContext): Command {
         `${EXIT_CODE_HELP}\n${WHAT_IF_EXIT_CODE_HELP}\n${WAIT_EXIT_CODE_HELP}`,
       ),
     )
-    .action(async (files: readonly string[], values: SubmitValues) => {
+    .action(async (named: readonly string[], { file = [], ...values }: SubmitValues) => {
+      const files = [...file, ...named];
       // With several files, nothing is submitted while one has a problem, and all problems are reported at once.
       checkCronFlags(values);
       const jobs = await jobsToSubmit(context, files, placed(values));
