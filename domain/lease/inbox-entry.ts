@@ -2,7 +2,7 @@
 
 import type { SiteLink } from "../fleet/site-link.ts";
 import type { ClusterId, HostId, JobId, LeaseId, RunId, Token } from "../values/ids.ts";
-import type { GangRequest, LeaseFact } from "./lease.ts";
+import type { GangRequest, HostGpus, LeaseFact } from "./lease.ts";
 import type { LobbyReport } from "./lobby.ts";
 
 /** Where the orders for a host go. The epoch is part of the queues' names, so stale tasks die in old queues. */
@@ -37,6 +37,8 @@ export type InboxEntry =
       readonly returns?: true;
       /** A host of its gang is lost: for so long its other GPUs are kept for it while a replacement is found. */
       readonly keepMs?: number;
+      /** To a fleet that has lost its ledger: those other GPUs, which no ledger can know any more. */
+      readonly kept?: readonly HostGpus[];
     }
   /** A job runs on this lease; sent to a fleet that has lost its ledger or has not confirmed the lease. */
   | { readonly kind: "assert"; readonly lease: LeaseFact }

@@ -29,7 +29,7 @@ import { mark } from "./marks.ts";
 import { stopReasonOf } from "./paused.ts";
 import { hasLocalCheckpoints } from "./moved.ts";
 import { polishLater } from "./polish.ts";
-import { accountAfter, replacementMs } from "./replacement.ts";
+import { accountAfter, keptBeside, replacementMs } from "./replacement.ts";
 import { enter, withoutPending } from "./waiting.ts";
 
 type JobStep = Step<Job, JobCommand>;
@@ -225,8 +225,10 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
   if (verdict.kind === "final") return finish(job, end);
   const refusing =
     end.cause !== undefined && isHostsRefusal(end.cause.code) ? [end.cause.host] : [];
+  const keepMs = replacementMs(job, end);
   return quiet({
     ...advanceRequest(withoutPending(job)),
+    ...(keepMs !== undefined && { kept: keptBeside(job, end, nowMs + keepMs) }),
     account: verdict.account,
     ...(isGivenUp && { suspendedRunMs: ranMs(job, end, givenUp.kind) }),
     avoidHosts: [...job.avoidHosts, ...refusing],
@@ -235,7 +237,7 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
     shown: "pending",
     // What is kept for a gang stands idle until it asks.
     stage:
-      givesWay || replacementMs(job, end) !== undefined
+      givesWay || keepMs !== undefined
         ? { kind: "unasked" }
         : { kind: "backing-off", untilMs: nowMs + Math.max(1, verdict.backoffMs) },
   });

@@ -18,6 +18,7 @@ import { presentFleet } from "./cells.ts";
 import type { FleetMessage, FleetLane, Job, JobCommand, Purpose, Stage } from "./job-state.ts";
 import { factOf } from "./lease-fact.ts";
 import { exitOf, patienceOf } from "./outside.ts";
+import { keptWords } from "./replacement.ts";
 
 type JobStep = Step<Job, JobCommand>;
 
@@ -92,6 +93,7 @@ export function advanceRequest(job: Job): Job {
     givenUp: _order,
     round: _round,
     reask: _late,
+    kept: _kept,
     ...rest
   } = job;
   return { ...rest, seq: job.seq + 1, hasRequest: false, fenced: [] };
@@ -146,7 +148,9 @@ function speakAside(job: Job, nowMs: number): Job {
     const heard = changeLane(job, { isAsked: false });
     if (job.isHeld || job.stage.kind === "following") return heard;
     const answering = changeLane(heard, { isAnswering: true });
-    return job.seq > 1 ? tell(answering, endEntry(job, job.seq - 1, "all"), "aside") : answering;
+    if (job.seq === 1) return answering;
+    const former = { ...endEntry(job, job.seq - 1, "all"), ...keptWords(job, nowMs) };
+    return tell(answering, former, "aside");
   }
   if (staleUpTo === 0) return job;
   return job.cells.ring.reduce(

@@ -104,6 +104,8 @@ export interface Job extends JobIdentity {
   readonly isKilled?: true;
   /** The order to give up the lease of the present grant. */
   readonly preempt?: PreemptOrder;
+  /** While it asks again after the loss of a host: its other GPUs, which its fleet keeps for it until then. */
+  readonly kept?: KeptGpus;
   /** Hosts of the present grant that the fleet has given up. */
   readonly fenced: readonly HostId[];
   readonly attempts: readonly AttemptView[];
@@ -137,6 +139,11 @@ export interface Job extends JobIdentity {
   readonly junkSignals: number;
   /** Something has happened that it has not acted on yet. */
   readonly isStirred: boolean;
+}
+
+export interface KeptGpus {
+  readonly gpus: readonly HostGpus[];
+  readonly untilMs: number;
 }
 
 export interface RanUnder {

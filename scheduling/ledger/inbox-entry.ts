@@ -55,6 +55,7 @@ import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts
 import type { LobbyReport } from "../../domain/lease/lobby.ts";
 import {
   BOUNDED_RULES,
+  KEPT_AFTER_LOSS_RULES,
   NEWEST_RULES,
   ORDERED_PRESENCE_RULES,
   REPLACED_HOSTS_RULES,
@@ -150,6 +151,8 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
             "keepMs",
             optional(field(entry, "keepMs"), (each) => count(each, 0, MAX_REPLACE_MS)),
           )),
+        ...(rules >= KEPT_AFTER_LOSS_RULES &&
+          optionally("kept", optional(field(entry, "kept"), parseGpus))),
       };
     case "assert":
       return { kind, lease: parseFact(field(entry, "lease")) };
@@ -323,13 +326,7 @@ const parseCheckpoint = (of: Incoming): CheckpointTerms => ({
 function parseFact(of: Incoming): LeaseFact {
   const own = token(count(field(of, "token"), 0, mostToken(of)));
   if (leaseIdOf(field(of, "id")) !== leaseId(own)) wrong(field(of, "id"), `the id of token ${own}`);
-  const gpus = list(field(of, "gpus"), (each): HostGpus => ({
-    host: parseHostId(id(field(each, "host"))),
-    mask: count(field(each, "mask"), 1, MAX_MASK),
-  }));
-  const names = gpus.map(({ host }) => host);
-  if (names.length === 0 || new Set(names).size < names.length)
-    wrong(field(of, "gpus"), "each of its hosts once, and one at least");
+  const gpus = parseGpus(field(of, "gpus"));
   return {
     id: leaseId(own),
     token: own,
@@ -342,11 +339,23 @@ function parseFact(of: Incoming): LeaseFact {
       "slots",
       optional(field(of, "slots"), (each) => count(each, 1, MAX_SLOTS)),
     ),
-    gpus: [...gpus].sort((a, b) => byCodeUnit(a.host, b.host)),
+    gpus,
     ...parseResources(field(of, "resources")),
     grantedAtMs: amount(field(of, "grantedAtMs")),
     requestedAtMs: amount(field(of, "requestedAtMs")),
   };
+}
+
+/** In the order of their hosts. */
+function parseGpus(of: Incoming): readonly HostGpus[] {
+  const gpus = list(of, (each): HostGpus => ({
+    host: parseHostId(id(field(each, "host"))),
+    mask: count(field(each, "mask"), 1, MAX_MASK),
+  }));
+  const names = gpus.map(({ host }) => host);
+  if (names.length === 0 || new Set(names).size < names.length)
+    wrong(of, "each of its hosts once, and one at least");
+  return [...gpus].sort((a, b) => byCodeUnit(a.host, b.host));
 }
 
 function parseAgent(of: Incoming): AgentAddress {

@@ -39,7 +39,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 7;
+export const NEWEST_RULES = 8;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;
@@ -91,6 +91,9 @@ export const askedProof = (
 
 /** From these rules on a gang that has lost a host keeps the others for a time (docs/decisions/0123). */
 export const REPLACED_HOSTS_RULES = 6;
+
+/** From these rules on a fleet that has lost its ledger hears from such a gang what was kept for it. */
+export const KEPT_AFTER_LOSS_RULES = 8;
 
 /** From these rules on the jobs of a tenant with few inside are called in, however full of others' bytes the fleet is (docs/decisions/0136). */
 export const FEW_CALLED_RULES = 7;

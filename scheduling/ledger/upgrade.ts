@@ -10,6 +10,7 @@ import {
   BOUNDED_RULES,
   CLOCKED_RULES,
   FEW_CALLED_RULES,
+  KEPT_AFTER_LOSS_RULES,
   NEWEST_RULES,
   OLDEST_RULES,
   REPLACED_HOSTS_RULES,
@@ -28,6 +29,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [SILENT_STRANGERS_RULES, (ledger) => ({ ...ledger, applyVersion: SIGNED_RULES })],
   [SIGNED_RULES, (ledger) => ({ ...ledger, applyVersion: REPLACED_HOSTS_RULES })],
   [REPLACED_HOSTS_RULES, (ledger) => ({ ...ledger, applyVersion: FEW_CALLED_RULES })],
+  [FEW_CALLED_RULES, (ledger) => ({ ...ledger, applyVersion: KEPT_AFTER_LOSS_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

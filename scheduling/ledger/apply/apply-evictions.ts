@@ -29,7 +29,7 @@ import {
   type Reservation,
 } from "../../../domain/lease/lease.ts";
 import { MAX_PLAN_ITEMS, type EvictItem } from "../../../domain/lease/plan.ts";
-import { isKeepingOver, keepUsable, RETURN_MS } from "./kept-hosts.ts";
+import { areAgentsAwaited, isKeepingOver, keepUsable, RETURN_MS } from "./kept-hosts.ts";
 import { headroomUserOf, lentGpus, NO_ROOM, overlapOf, TOO_MANY } from "./apply-reservations.ts";
 import { noteChange, refuse, type LedgerTransaction } from "./transaction.ts";
 import { evictingIn, indexOf, opportunisticIn, reservedIn } from "./transaction-index.ts";
@@ -259,7 +259,8 @@ export const revokeAfterMs = ({ terms }: Pick<Lease, "terms">): number =>
   (terms?.checkpoint?.graceMs ?? 0) + REVOKE_AFTER_MS;
 
 /** When a clock next has to look at reservations and orders; undefined when none runs. */
-export function nextReturnAtMs({ reservations, leases, requests }: Ledger): number | undefined {
+export function nextReturnAtMs(ledger: Ledger): number | undefined {
+  const { reservations, leases, requests } = ledger;
   let nextAtMs = Infinity;
   const stopping = new Set<JobId>();
   for (const lease of leases.values()) {
@@ -267,9 +268,13 @@ export function nextReturnAtMs({ reservations, leases, requests }: Ledger): numb
     stopping.add(lease.jobId);
     nextAtMs = Math.min(nextAtMs, revokeAtMs(lease) ?? Infinity);
   }
-  for (const { kind, jobId, sinceMs, untilMs } of reservations?.values() ?? []) {
+  for (const reservation of reservations?.values() ?? []) {
+    const { kind, jobId, sinceMs, untilMs } = reservation;
     const isReturning = kind === "replace" || (kind === "keep" && !stopping.has(jobId));
-    if (isReturning && !requests.has(jobId)) nextAtMs = Math.min(nextAtMs, sinceMs + RETURN_MS);
+    const isAwaiting =
+      (isReturning && !requests.has(jobId)) ||
+      (kind === "replace" && areAgentsAwaited(ledger, reservation));
+    if (isAwaiting) nextAtMs = Math.min(nextAtMs, sinceMs + RETURN_MS);
     if (untilMs !== undefined) nextAtMs = Math.min(nextAtMs, untilMs);
   }
   return nextAtMs < Infinity ? nextAtMs : undefined;
@@ -289,6 +294,7 @@ export function endReservations(transaction: LedgerTransaction, haveHostsChanged
       const { jobId, kind, sinceMs } = reservation;
       if (kind === "replace") {
         if (isKeepingOver(transaction, reservation)) setReservation(transaction, jobId, undefined);
+        else if (transaction.recovery !== undefined) keepUsable(transaction, reservation);
         continue;
       }
       const isReturning =

@@ -43,7 +43,7 @@ import {
 } from "../ledger.ts";
 import { applyLinks } from "./apply-links.ts";
 import { checkEntry, claimedSender, newestEpoch, senderOf } from "./check-entry.ts";
-import { endKept, keepOthers } from "./kept-hosts.ts";
+import { endKept, keepAgain, keepOthers } from "./kept-hosts.ts";
 import { adoptLease, assertLease } from "./orphan-leases.ts";
 import { applySilence, isOvertaken, withoutSilence } from "./host-silence.ts";
 
@@ -142,7 +142,7 @@ function supersedes(a: Asked, b: Asked): boolean {
 
 function applyEnd(
   transaction: LedgerTransaction,
-  { jobId, runId, seq, unconfirmedHosts, lease: only, returns, keepMs }: EndEntry,
+  { jobId, runId, seq, unconfirmedHosts, lease: only, returns, keepMs, kept }: EndEntry,
 ): void {
   if (only !== undefined) {
     const lease = transaction.leases.get(only);
@@ -164,6 +164,7 @@ function applyEnd(
     vacate(transaction, lease, unconfirmedHosts);
     if (keepMs !== undefined) keepOthers(transaction, lease, keepMs);
   }
+  if (kept !== undefined && keepMs !== undefined) keepAgain(transaction, jobId, { kept, keepMs });
   if (returns !== true && !transaction.requests.has(jobId)) endKept(transaction, jobId);
 }
 

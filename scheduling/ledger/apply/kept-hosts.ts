@@ -5,6 +5,8 @@
  * or that have not confirmed that nothing runs there. The rest is reserved for the job from that very event on, so nobody comes between. It is taken
  * out of backfill reservations, whose jobs waited for that lease's end: the gang goes on, and so would its lease. What other reservations, or the terms of
  * opportunistic use, promise to others is given up.
+ * A fleet that has lost its ledger hears of it from the job, and believes it while it recovers (rules 8; docs/decisions/0169): of what the job names it
+ * keeps what no lease has. A host whose agent has not spoken yet may stay for `RETURN_MS`.
  * The reservation ends when the job is granted GPUs, ends or withdraws, when it does not ask again within `RETURN_MS`, when an operator holds its queue, and
  * at its time, after an hour at most. A host that can take nothing new any more leaves it.
  * Cost: O(hosts of the lease · reservations). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
@@ -13,11 +15,15 @@
 import type { JobId } from "../../../domain/values/ids.ts";
 import type { HostGpus, Lease, Reservation } from "../../../domain/lease/lease.ts";
 import type { LedgerTransaction } from "./transaction.ts";
-import { indexOf } from "./transaction-index.ts";
+import { fullMask } from "../../../lib/bits.ts";
+import { indexOf, leasesOf } from "./transaction-index.ts";
 import { setReservation } from "./transaction-leases.ts";
 import { isRoomForWord } from "./transaction-size.ts";
+import { isRecovering } from "./ledger-recovery.ts";
+import { KEPT_AFTER_LOSS_RULES, type Ledger } from "../ledger.ts";
 import { hostConditionOf } from "../rules/grant-check.ts";
 import { holdOf } from "../rules/queue-holds.ts";
+import { takenGpus } from "../rules/usage.ts";
 import { sharedGpus, withoutGpus } from "../rules/reservation-index.ts";
 
 /** So long after its lease's end a job has to ask again for what is kept for it. */
@@ -33,6 +39,20 @@ export function keepOthers(transaction: LedgerTransaction, lease: Lease, keepMs:
     ({ host }) => isUsable(transaction, host) && !open.includes(host),
   );
   if (opportunistic !== undefined) kept = withoutGpus(kept, opportunistic.gpus);
+  reserve(transaction, jobId, { kept, keepMs });
+}
+
+interface Keeping {
+  readonly kept: readonly HostGpus[];
+  readonly keepMs: number;
+}
+
+function reserve(
+  transaction: LedgerTransaction,
+  jobId: JobId,
+  { kept: wanted, keepMs }: Keeping,
+): void {
+  let kept = wanted;
   for (const other of transaction.reservations.values())
     if (other.kind !== "backfill") kept = withoutGpus(kept, other.gpus);
   if (kept.length === 0 || !isRoomForWord(transaction, [jobId, kept])) return;
@@ -45,6 +65,26 @@ export function keepOthers(transaction: LedgerTransaction, lease: Lease, keepMs:
     sinceMs,
     untilMs: sinceMs + keepMs,
   });
+}
+
+/** What a job says was kept for it, and for how long still: believed by a fleet that has lost its ledger, where nobody has said to run there. */
+export function keepAgain(
+  transaction: LedgerTransaction,
+  jobId: JobId,
+  { kept, keepMs }: Keeping,
+): void {
+  if (keepMs === 0 || !isRecovering(transaction, transaction.nowMs)) return;
+  const isRunning = leasesOf(transaction, jobId).some(({ state }) => state !== "vacating");
+  if (isRunning || transaction.reservations.has(jobId)) return;
+  const { places } = indexOf(transaction);
+  let free: readonly HostGpus[] = kept.flatMap(({ host, mask }) => {
+    const place = places.get(host);
+    const usable = place === undefined ? 0 : mask & fullMask(place.host.gpuCount);
+    const isOpen = usable !== 0 && isUsable(transaction, host, transaction.nowMs);
+    return isOpen ? [{ host, mask: usable }] : [];
+  });
+  for (const lease of transaction.leases.values()) free = withoutGpus(free, takenGpus(lease));
+  reserve(transaction, jobId, { kept: free, keepMs });
 }
 
 function leave(
@@ -78,12 +118,36 @@ export function isKeepingOver(
 
 /** Without the hosts that can take nothing new any more. */
 export function keepUsable(transaction: LedgerTransaction, reservation: Reservation): void {
-  const gpus = reservation.gpus.filter(({ host }) => isUsable(transaction, host));
-  if (gpus.length === reservation.gpus.length) return;
-  const left = gpus.length === 0 ? undefined : { ...reservation, gpus };
-  setReservation(transaction, reservation.jobId, left);
+  const { jobId, gpus: all, sinceMs } = reservation;
+  const gpus = all.filter(({ host }) => isUsable(transaction, host, sinceMs));
+  if (gpus.length === all.length) return;
+  setReservation(transaction, jobId, gpus.length === 0 ? undefined : { ...reservation, gpus });
 }
 
-const isUsable = (transaction: LedgerTransaction, host: HostGpus["host"]): boolean =>
-  indexOf(transaction).places.has(host) &&
-  hostConditionOf(transaction.hosts.get(host)) === undefined;
+/** `keptSinceMs`: of GPUs that are kept already, whose host may have yet to speak. */
+function isUsable(
+  transaction: LedgerTransaction,
+  host: HostGpus["host"],
+  keptSinceMs?: number,
+): boolean {
+  if (!indexOf(transaction).places.has(host)) return false;
+  const condition = hostConditionOf(transaction.hosts.get(host));
+  return (
+    condition === undefined ||
+    (condition === "agentless" && keptSinceMs !== undefined && isAwaited(transaction, keptSinceMs))
+  );
+}
+
+/** Whether some of these hosts have yet to speak after the loss of the ledger. */
+export const areAgentsAwaited = (
+  { recovery, hosts }: Pick<Ledger, "recovery" | "hosts">,
+  { gpus }: Reservation,
+): boolean =>
+  recovery !== undefined &&
+  gpus.some(({ host }) => hostConditionOf(hosts.get(host)) === "agentless");
+
+/** Whether agents that have not spoken since the loss of the ledger may do so still. */
+const isAwaited = (transaction: LedgerTransaction, sinceMs: number): boolean =>
+  transaction.before.applyVersion >= KEPT_AFTER_LOSS_RULES &&
+  isRecovering(transaction, transaction.nowMs) &&
+  transaction.nowMs < sinceMs + RETURN_MS;

@@ -4,6 +4,7 @@ import { ms } from "../../../domain/values/units.ts";
 import { parseHostId } from "../../../domain/values/ids.ts";
 import type { JobSpec } from "../../../domain/job/job.ts";
 import type { JobEvent } from "../../../machines/job/job-state.ts";
+import { keptWords } from "../../../machines/job/replacement.ts";
 import { playJob, type PlayedJob } from "./builders.ts";
 
 const HOSTS = ["alpha/a1", "alpha/a2", "alpha/a3"].map(parseHostId);
@@ -100,5 +101,51 @@ describe("a job whose gang has lost a host", () => {
       undefined,
     ]);
     expect(played.outcome()).toMatchObject({ kind: "failed", code: "HOST_LOST" });
+  });
+});
+
+describe("a job whose fleet has lost its ledger while it waits for a replacement", () => {
+  /** What it answers when it is asked what it has. */
+  function answered(played: PlayedJob) {
+    const before = played.told.length;
+    played.feed({ kind: "assert" });
+    played.deliver();
+    return played.told.slice(before).map(({ entry }) => entry);
+  }
+  const OTHERS = GPUS.slice(1);
+
+  test("says which of its GPUs were kept, and for how long still", () => {
+    const played = running();
+    loseFirst(played);
+    played.deliver();
+    const [former, asked] = answered(played);
+    const said = { returns: true, keepMs: 300_000, kept: OTHERS };
+    expect(former).toMatchObject({ kind: "end", seq: 1, ...said });
+    expect(asked).toMatchObject({ kind: "request", request: { seq: 2 } });
+    const later = (ms: number) => keptWords(played.job(), played.now() + ms);
+    expect(later(100_000)).toEqual({ ...said, keepMs: 200_000 });
+    expect(later(299_999)).toEqual({ ...said, keepMs: 1 });
+    expect(later(300_000)).toEqual({});
+  });
+
+  test("says nothing of them when it runs again, was held meanwhile, or wants none kept", () => {
+    const runs = running();
+    loseFirst(runs);
+    runs.deliver();
+    runs.feed(runs.grant(2, { gpus: GPUS }));
+    const held = running();
+    loseFirst(held);
+    held.deliver();
+    held.feed({ kind: "hold" });
+    held.wait();
+    held.deliver();
+    expect(held.stage()).toBe("held");
+    held.feed({ kind: "release" });
+    held.deliver();
+    const none = running({ replaceMs: ms(0) });
+    loseFirst(none);
+    none.deliver();
+    for (const played of [runs, held, none])
+      for (const entry of answered(played)) expect(entry).not.toHaveProperty("kept");
   });
 });
