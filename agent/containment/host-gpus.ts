@@ -2,15 +2,17 @@
  * @file The GPUs of a host as its machine shows them: by which names a launch is told of its own, and which devices it may not open.
  *
  * Ids are names wherever the machine says them: a program that can open some GPUs alone counts those from 0, so an index would name another
- * one there, or none. Pure.
+ * one there, or none. A GPU of the host may be an instance of MIG. Pure.
  */
 
 export interface HostGpu {
   /** In PCI order, as leases count. */
   readonly index: number;
   readonly uuid: string;
-  /** e.g. `/dev/nvidia3`; its number is not the index. */
-  readonly node: string;
+  /** Of an instance of MIG: its GPU, by the place in PCI order. */
+  readonly gpu?: number;
+  /** e.g. `/dev/nvidia3`, whose number is not the index; of an instance those of its capabilities, too. */
+  readonly nodes: readonly string[];
   /** Major and minor number of each device by which it can be opened: `195:3`, `226:128`. */
   readonly devices: readonly string[];
 }
@@ -21,9 +23,22 @@ export function visibleDevices(indices: readonly number[], gpus: readonly HostGp
   return (ids.includes(undefined) ? indices : ids).join(",");
 }
 
-/** The devices of all GPUs of the host but these. */
-export const foreignDevices = (
+/** The devices of all GPUs of the host but these. Instances of one GPU share its device, which one lease alone may not need. */
+export function foreignDevices(
   gpus: readonly HostGpu[],
   own: readonly number[],
-): readonly string[] =>
-  gpus.filter(({ index }) => !own.includes(index)).flatMap(({ devices }) => devices);
+): readonly string[] {
+  const devicesOf = (isOwn: boolean): readonly string[] =>
+    gpus.filter(({ index }) => own.includes(index) === isOwn).flatMap(({ devices }) => devices);
+  const shared = new Set(devicesOf(true));
+  return [...new Set(devicesOf(false))].filter((device) => !shared.has(device));
+}
+
+/** The GPUs of the host, as leases count them, that lie on these GPUs of the machine. */
+export const hostGpusOn = (
+  gpus: readonly HostGpu[] | undefined,
+  places: readonly number[],
+): readonly number[] =>
+  gpus?.some(({ gpu }) => gpu !== undefined) === true
+    ? gpus.flatMap(({ index, gpu = index }) => (places.includes(gpu) ? [index] : []))
+    : places;

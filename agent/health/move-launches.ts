@@ -4,6 +4,7 @@
  * Called once the host is drained, or the job would come back. A launch whose GPUs are sound runs on.
  */
 
+import { hostGpusOn } from "../containment/host-gpus.ts";
 import { maskOn, type AgentHost } from "../runs/agent-host.ts";
 import { unfinishedRuns } from "../presence/presence-report.ts";
 import { stopRun } from "../runs/run-end.ts";
@@ -21,9 +22,9 @@ export async function moveLaunches(
   hosts: Iterable<AgentHost>,
   { gpus, reason, onNote }: Move,
 ): Promise<void> {
-  const broken = gpus === "all" ? -1 : gpus.reduce((mask, gpu) => mask | (1 << gpu), 0);
-  const moves = [...hosts].flatMap((host) =>
-    unfinishedRuns(host).flatMap((run) => {
+  const moves = [...hosts].flatMap((host) => {
+    const broken = gpus === "all" ? -1 : maskOf(hostGpusOn(host.gpus, gpus));
+    return unfinishedRuns(host).flatMap((run) => {
       const order = run.stored?.order;
       if (order === undefined || (maskOn(order) & broken) === 0) return [];
       onNote(`${host.id}: ${order.jobId} leaves it: ${reason}`);
@@ -37,7 +38,10 @@ export async function moveLaunches(
           onNote(`${host.id}: ${order.jobId} could not be stopped: ${String(error)}`);
         }),
       ];
-    }),
-  );
+    });
+  });
   await Promise.all(moves);
 }
+
+const maskOf = (gpus: readonly number[]): number =>
+  gpus.reduce((mask, gpu) => mask | (1 << gpu), 0);

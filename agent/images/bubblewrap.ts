@@ -18,7 +18,8 @@ const DRIVER_NODES = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tool
 export function bubblewrapWords(launch: ImageLaunch): readonly string[] {
   const { rule, tool, gpus, dropped, workdir, native, entriesOf } = launch;
   const mounts = mountsOf(launch);
-  const nodes = gpus.length === 0 ? [] : [...DRIVER_NODES, ...gpus.map(({ node }) => node)];
+  const own = new Set(gpus.flatMap(({ nodes: each }) => each));
+  const nodes = own.size === 0 ? [] : [...DRIVER_NODES, ...own];
   return [
     ...[native, "--hold-signals", "--"],
     ...[tool.path, "--die-with-parent", "--unshare-pid", "--cap-drop", "ALL"],

@@ -25,7 +25,7 @@ export function gpuNodes({ proc = "/proc", sys = "/sys" } = {}): readonly HostGp
       ? []
       : [
           {
-            ...{ index, uuid, node: `/dev/nvidia${minor}` },
+            ...{ index, uuid, nodes: [`/dev/nvidia${minor}`] },
             devices: [`${major}:${minor}`, ...displayDevices(sys, busId)],
           },
         ];

@@ -8,7 +8,11 @@ import { execFile } from "node:child_process";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
+import {
+  parseDeviceQuery,
+  withInstanceNames,
+  type MachineGpu,
+} from "../../domain/fleet/parse-device-query.ts";
 import { namesIn, textOf } from "./system-files.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
 
@@ -67,10 +71,21 @@ export async function machineDevices({ path, sys = "/sys" }: MachineView): Promi
     memoryBytes: totalmem(),
   };
   const answer = await askNvidiaSmi(path, ["-q", "-x"]).catch(() => undefined);
-  const gpus = answer === undefined ? undefined : parseDeviceQuery(answer);
-  if (gpus === undefined) return { source: "pci", gpus: pciGpus(sys), ...around };
+  const whole = answer === undefined ? undefined : parseDeviceQuery(answer);
+  if (whole === undefined) return { source: "pci", gpus: pciGpus(sys), ...around };
+  const gpus = await withInstances(whole, path);
   const topology = await askNvidiaSmi(path, ["topo", "-m"]).catch(() => undefined);
   return { source: "nvidia-smi", gpus, ...(topology !== undefined && { topology }), ...around };
+}
+
+/** The list of instances is asked for only where there are some. */
+export async function withInstances(
+  gpus: readonly MachineGpu[],
+  path: string | undefined,
+): Promise<readonly MachineGpu[]> {
+  if (gpus.every(({ instances }) => instances.length === 0)) return gpus;
+  const list = await askNvidiaSmi(path, ["-L"]).catch(() => undefined);
+  return list === undefined ? gpus : withInstanceNames(gpus, list);
 }
 
 function pciGpus(sys: string): readonly MachineGpu[] {
@@ -79,6 +94,6 @@ function pciGpus(sys: string): readonly MachineGpu[] {
     const isGpu =
       textOf(join(devices, busId, "vendor")) === NVIDIA &&
       DISPLAY.test(textOf(join(devices, busId, "class")));
-    return isGpu ? [{ busId, device: "NVIDIA GPU", migDevices: 0 }] : [];
+    return isGpu ? [{ busId, device: "NVIDIA GPU", instances: [] }] : [];
   });
 }

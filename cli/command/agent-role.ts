@@ -10,7 +10,10 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { gpuNodes } from "../../agent/system/gpu-nodes.ts";
-import { machineDevices } from "../../agent/system/machine-devices.ts";
+import { migNodes } from "../../agent/system/mig-nodes.ts";
+import { isMigType } from "../../domain/values/gpu-types.ts";
+import type { HostGpu } from "../../agent/containment/host-gpus.ts";
+import { machineDevices, type MachineDevices } from "../../agent/system/machine-devices.ts";
 import { asked } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
@@ -59,7 +62,10 @@ export async function runAgentRole(
   try {
     const shape = await fleetShape(context, native, role);
     const { cluster, hosts } = hostsToServe(shape, fleet, settings);
-    const differences = await differencesHere(context, { cluster, hosts });
+    const shown = cluster.isSimulated
+      ? undefined
+      : await machineDevices({ path: context.io.env["PATH"] });
+    const differences = differencesHere(hosts, shown);
     for (const each of differences)
       logger.warn({ difference: each }, `not as in the fleet file: ${differenceText(each)}`);
     const agentClient = clientOver(native, connection, ["agent"]);
@@ -74,7 +80,7 @@ export async function runAgentRole(
         id: host.id,
         gpuCount: host.gpuCount,
         resources: hostResources(host, cluster),
-        ...(!cluster.isSimulated && { gpus: gpuNodes() }),
+        ...(shown !== undefined && { gpus: gpusOf(host, shown) }),
       })),
       stateDir: stateRoot(context.io.env),
       trust,
@@ -132,14 +138,15 @@ async function fleetShape(
 }
 
 /** Between this machine and its host's description; made-up GPUs are on no machine. */
-async function differencesHere(
-  { io }: CommandContext,
-  { cluster, hosts }: Served,
-): Promise<readonly string[]> {
-  const [host] = hosts;
-  if (cluster.isSimulated || host === undefined) return [];
-  return machineDifferences(host, await machineDevices({ path: io.env["PATH"] }));
+function differencesHere(
+  [host]: readonly HostShape[],
+  shown: MachineDevices | undefined,
+): readonly string[] {
+  return shown === undefined || host === undefined ? [] : machineDifferences(host, shown);
 }
+
+const gpusOf = ({ gpuType }: HostShape, { gpus }: MachineDevices): readonly HostGpu[] =>
+  isMigType(gpuType) ? migNodes(gpus, gpuNodes()) : gpuNodes();
 
 interface Served {
   readonly cluster: ClusterShape;

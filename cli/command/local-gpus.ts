@@ -1,8 +1,9 @@
 /** @file The GPUs of this machine, as its NVIDIA driver names them: kind, memory, board power, and how they are joined. */
 
-import { askNvidiaSmi } from "../../agent/system/machine-devices.ts";
-import { parseDeviceQuery } from "../../domain/fleet/parse-device-query.ts";
+import { askNvidiaSmi, withInstances } from "../../agent/system/machine-devices.ts";
+import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
 import { gpuTypeOfDevice } from "../../domain/values/gpu-device-name.ts";
+import { isMigType } from "../../domain/values/gpu-types.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { harmless } from "../../domain/values/file-problem.ts";
 
@@ -33,7 +34,11 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
   try {
     const answer = await askNvidiaSmi(path, ["-q", "-x"]);
     if (answer === undefined) return undefined;
-    gpus = parseDeviceQuery(answer) ?? listedGpus((await askNvidiaSmi(path, QUERY)) ?? "");
+    const shown = parseDeviceQuery(answer);
+    gpus =
+      shown === undefined
+        ? listedGpus((await askNvidiaSmi(path, QUERY)) ?? "")
+        : (await withInstances(shown, path)).flatMap(leasedOf);
   } catch (error) {
     const said = error instanceof Error && "stdout" in error ? String(error.stdout) : "";
     throw new OrbweaverError(
@@ -50,7 +55,10 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
       `this machine has GPUs of ${others.length} kinds (${others.map(harmless).join(", ")}), and a host of a fleet has one. Write the file by hand, without the others.`,
     );
   }
-  const topology = await askNvidiaSmi(path, ["topo", "-m"]).catch(() => undefined);
+  // Between instances there are no links.
+  const topology = isMigType(first.type ?? "")
+    ? undefined
+    : await askNvidiaSmi(path, ["topo", "-m"]).catch(() => undefined);
   const { device, type, memoryMiB, watts } = first;
   return {
     device,
@@ -63,6 +71,15 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
 }
 
 type KindOfGpu = Omit<LocalGpus, "count" | "topology">;
+
+/** The GPU, or its instances where MIG has divided it. */
+function leasedOf(gpu: MachineGpu): readonly KindOfGpu[] {
+  if (gpu.instances.length === 0) return [gpu];
+  return gpu.instances.map(({ profile = "of no known profile" }) => ({
+    device: `${gpu.device} MIG ${profile}`,
+    ...(gpu.type !== undefined && { type: `${gpu.type}:${profile}` }),
+  }));
+}
 
 /** Of a driver that does not know the longer answer. */
 const listedGpus = (listed: string): readonly KindOfGpu[] =>

@@ -1,7 +1,7 @@
 /** @file The names that job and fleet files share, each with the characters that it may have. */
 
 import { shown } from "../values/file-problem.ts";
-import { gpuTypeName } from "../values/gpu-types.ts";
+import { gpuTypeName, MIG_PROFILE } from "../values/gpu-types.ts";
 import type { Reading } from "../values/quantity.ts";
 import { leaf, readWord, refused, word, type LeafSchema } from "./schema-leaf.ts";
 
@@ -51,9 +51,16 @@ export const moment = (schema: LeafSchema) =>
     },
   );
 
+/** A type of whole GPUs, or of instances of MIG. */
+const GPU_TYPE = {
+  pattern: `${PLAIN.pattern}(:${MIG_PROFILE})?`,
+  characters: `${PLAIN.characters}; for instances of MIG a colon and their profile after it, such as H100:1g.10gb`,
+  maxLength: 60,
+} as const;
+
 /** A well-known type in any case is that type, so that `h100` in a job finds the `H100` of the fleet. */
 export function readGpuType(value: unknown): Reading<string> {
-  const reading = readWord(value, { ...PLAIN, what: "a GPU type", maxLength: 60 });
+  const reading = readWord(value, { ...GPU_TYPE, what: "a GPU type" });
   if (reading.kind === "refused") return reading;
   // Counts by type are kept in plain objects, where such a name would find an inherited property.
   if (reading.value in Object.prototype) {
@@ -68,8 +75,8 @@ export const gpuType = (schema: LeafSchema) =>
       examples: ["H100", "A100-80"],
       ...schema,
       type: "string",
-      pattern: `^(${PLAIN.pattern})$`,
-      maxLength: 60,
+      pattern: `^(${GPU_TYPE.pattern})$`,
+      maxLength: GPU_TYPE.maxLength,
     },
     readGpuType,
   );

@@ -1,14 +1,14 @@
 /**
  * @file How the GPUs that a machine shows differ from those that the fleet's description gives its host: fewer, more, another type, other NVLinks.
  *
- * Where only PCI was read, types and links are not compared. Each difference is a word without spaces, which an agent's identity carries, and has a
+ * A GPU that MIG has divided counts as its instances. Where only PCI was read, types and links are not compared. Each difference is a word without spaces, which an agent's identity carries, and has a
  * sentence for people.
  */
 
 import { parseNvidiaSmiTopo } from "../bandwidth/parse-nvidia-smi.ts";
 import { nvlinkDomains } from "../values/topology.ts";
 import type { HostShape } from "./fleet.ts";
-import type { MachineGpu } from "./parse-device-query.ts";
+import { leasedDevices, type MachineGpu } from "./parse-device-query.ts";
 
 export interface ShownDevices {
   readonly gpus: readonly MachineGpu[];
@@ -20,12 +20,13 @@ export function machineDifferences(
   host: Pick<HostShape, "gpuCount" | "gpuType" | "nvlinkDomains">,
   { gpus, topology }: ShownDevices,
 ): readonly string[] {
+  const shown = leasedDevices(gpus);
   const others = [
-    ...new Set(gpus.flatMap(({ type = [] }) => type).filter((type) => type !== host.gpuType)),
+    ...new Set(shown.flatMap(({ type = [] }) => type).filter((type) => type !== host.gpuType)),
   ];
   return [
-    ...(gpus.length < host.gpuCount ? [`missing:${host.gpuCount - gpus.length}`] : []),
-    ...(gpus.length > host.gpuCount ? [`extra:${gpus.length - host.gpuCount}`] : []),
+    ...(shown.length < host.gpuCount ? [`missing:${host.gpuCount - shown.length}`] : []),
+    ...(shown.length > host.gpuCount ? [`extra:${shown.length - host.gpuCount}`] : []),
     ...others.map((type) => `type:${type}`),
     ...(gpus.length === host.gpuCount && hasOtherLinks(host, topology) ? ["nvlink"] : []),
   ];
@@ -46,7 +47,8 @@ function hasOtherLinks(
 
 /** `1 GPU is missing` and the like, for a word of `machineDifferences`. */
 export function differenceText(word: string): string {
-  const [kind, value = ""] = word.split(":");
+  const [kind = ""] = word.split(":");
+  const value = word.slice(kind.length + 1);
   switch (kind) {
     case "missing":
       return `${value} ${value === "1" ? "GPU is" : "GPUs are"} missing`;

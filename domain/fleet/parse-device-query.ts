@@ -19,9 +19,44 @@ export interface MachineGpu {
   /** Absent where the driver does not say, as with memory that is the machine's. */
   readonly memoryMiB?: number;
   readonly watts?: number;
-  /** How many instances MIG has made of it; none where it is whole. */
-  readonly migDevices: number;
+  /** The instances that MIG has made of it; none where it is whole. */
+  readonly instances: readonly MigInstance[];
 }
+
+/** Its profile and id are in another answer of the driver, `nvidia-smi -L`. */
+export interface MigInstance {
+  /** Among those of its GPU. */
+  readonly index: number;
+  readonly gpuInstance: number;
+  readonly computeInstance: number;
+  /** e.g. `1g.10gb`. */
+  readonly profile?: string;
+  readonly uuid?: string;
+}
+
+/** What leases hold: whole GPUs, and of divided ones each instance. */
+export interface LeasedDevice {
+  /** `H100`, `H100:1g.10gb`; absent for a device that is no well-known type, or whose profile the driver does not say. */
+  readonly type?: string;
+  readonly uuid?: string;
+  /** The GPU, by its place in the driver's order. */
+  readonly gpu: number;
+  readonly instance?: MigInstance;
+}
+
+/** In the order in which leases count: GPUs in the driver's, the instances of each in theirs. */
+export const leasedDevices = (gpus: readonly MachineGpu[]): readonly LeasedDevice[] =>
+  gpus.flatMap(({ type, uuid, instances }, gpu): readonly LeasedDevice[] =>
+    instances.length === 0
+      ? [{ ...(type !== undefined && { type }), ...(uuid !== undefined && { uuid }), gpu }]
+      : instances.map((instance) => ({
+          ...(type !== undefined &&
+            instance.profile !== undefined && { type: `${type}:${instance.profile}` }),
+          ...(instance.uuid !== undefined && { uuid: instance.uuid }),
+          gpu,
+          instance,
+        })),
+  );
 
 /** What the answer says of each GPU, without that of its MIG instances, which have memory of their own; undefined for a text that is none. */
 export function gpusIn(
@@ -53,9 +88,38 @@ export function parseDeviceQuery(xml: string): readonly MachineGpu[] | undefined
       ...(busId !== "" && { busId }),
       ...(memoryMiB !== undefined && { memoryMiB }),
       ...(watts !== undefined && { watts }),
-      migDevices: [...instances.matchAll(/<mig_device>/g)].length,
+      instances: [...instances.matchAll(/<mig_device>([\s\S]*?)<\/mig_device>/g)].map(
+        ([, instance = ""], place) => ({
+          index: numberOf(instance, "index") ?? place,
+          gpuInstance: numberOf(instance, "gpu_instance_id") ?? -1,
+          computeInstance: numberOf(instance, "compute_instance_id") ?? -1,
+        }),
+      ),
     };
   });
+}
+
+/** The same GPUs, their instances with the profiles and ids that `nvidia-smi -L` lists below each. */
+export function withInstanceNames(
+  gpus: readonly MachineGpu[],
+  list: string,
+): readonly MachineGpu[] {
+  const named = new Map<string, Pick<MigInstance, "profile" | "uuid">>();
+  let gpu = "";
+  for (const line of list.split("\n")) {
+    gpu = /^GPU \d+: .*\(UUID: (GPU-[^)]+)\)/.exec(line)?.[1] ?? gpu;
+    const [, profile, index, uuid] =
+      /^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)]+)\)/.exec(line) ?? [];
+    if (profile !== undefined && uuid !== undefined)
+      named.set(`${gpu} ${String(index)}`, { profile, uuid });
+  }
+  return gpus.map((each) => ({
+    ...each,
+    instances: each.instances.map((instance) => ({
+      ...instance,
+      ...named.get(`${each.uuid ?? ""} ${instance.index}`),
+    })),
+  }));
 }
 
 /** What stands between the first tags of the name. */
@@ -66,6 +130,11 @@ export const partOf = (xml: string, name: string): string =>
 export function valueOf(xml: string, name: string): string | undefined {
   const value = partOf(xml, name).trim();
   return value === "" || value === "N/A" || value.includes("<") ? undefined : plain(value);
+}
+
+function numberOf(xml: string, name: string): number | undefined {
+  const value = valueOf(xml, name);
+  return value !== undefined && /^\d+$/.test(value) ? Number(value) : undefined;
 }
 
 function amountOf(xml: string, name: string): number | undefined {

@@ -66,10 +66,30 @@ const NAME_BY_LOWER: ReadonlyMap<string, string> = new Map(
   GPU_TYPES.map((name) => [name.toLowerCase(), name]),
 );
 
-export const knownGpuType = (name: string): GpuTypeFacts | undefined => KNOWN.get(name);
+/** Of an instance of MIG, `H100:1g.10gb`: the memory that its profile names, and its part of the draw: a GPU has seven slices. */
+export function knownGpuType(name: string): GpuTypeFacts | undefined {
+  const [whole = "", profile] = name.split(":");
+  const all = KNOWN.get(whole);
+  if (profile === undefined || all === undefined) return all;
+  const [, slices, memory] = MIG_FORM.exec(profile) ?? [];
+  if (slices === undefined || memory === undefined) return undefined;
+  return facts(Number(memory), Math.ceil((all.watts * Number(slices)) / MIG_SLICES));
+}
+
+/** The profile of a MIG instance as the driver writes it: `1g.10gb`, `1c.3g.40gb`, `1g.10gb+me`. */
+export const MIG_PROFILE = "(?:[1-7]c\\.)?[1-7]g\\.[0-9]{1,3}gb(?:[+-][a-z.]{1,10})?";
+const MIG_FORM = /^(?:[1-7]c\.)?([1-7])g\.([0-9]{1,3})gb/;
+const MIG_SLICES = 7;
+
+/** The GPUs of such a type are instances of MIG. */
+export const isMigType = (name: string): boolean => name.includes(":");
 
 /** A well-known type in whatever case is that type: `h100` is `H100`; others are left as they are. */
-export const gpuTypeName = (text: string): string => NAME_BY_LOWER.get(text.toLowerCase()) ?? text;
+export function gpuTypeName(text: string): string {
+  const [whole = "", profile] = text.split(":");
+  const name = NAME_BY_LOWER.get(whole.toLowerCase()) ?? whole;
+  return profile === undefined ? name : `${name}:${profile.toLowerCase()}`;
+}
 
 export const nearestGpuType = (name: string, own: readonly string[]): string | undefined =>
   nearestName(name, [...own, ...GPU_TYPES]);

@@ -47,7 +47,7 @@ describe("the environment of ranks", () => {
 
   it("names GPUs by their ids where the machine says all of them, and always says their places", () => {
     const gpus = [0, 1, 2, 3].map((index) => ({
-      ...{ index, uuid: `GPU-${"abcd"[index] ?? ""}`, node: "", devices: [] },
+      ...{ index, uuid: `GPU-${"abcd"[index] ?? ""}`, nodes: [], devices: [] },
     }));
     const namedBy = (shown: typeof gpus) => {
       const [first] = planRanks(orderOf("", { gang: GANG }), { ...surroundings, gpus: shown });

@@ -43,7 +43,7 @@ for (const { wall, containment } of found) {
       gpus = NUMBERS.map((numbers, index) => {
         const node = join(nodes, `nvidia${index}`);
         execFileSync("mknod", ["-m", "666", node, "c", ...numbers.split(":")]);
-        return { index, uuid: `GPU-${index}`, node, devices: [numbers] };
+        return { index, uuid: `GPU-${index}`, nodes: [node], devices: [numbers] };
       });
     });
 
@@ -68,6 +68,23 @@ for (const { wall, containment } of found) {
       );
       await agent.runs.run(order);
       expect(await outputOf(agent, order)).toBe(`opened 0\n${REFUSED}\ndevices and terminals\n`);
+    });
+
+    it("divides instances of MIG, which share their GPU's device", async () => {
+      const whole = join(nodes, "nvidia2");
+      execFileSync("mknod", ["-m", "666", whole, "c", "1", "9"]);
+      const instances = gpus.map((each) => ({
+        ...each,
+        gpu: 0,
+        devices: [...each.devices, "1:9"],
+      }));
+      const agent = testAgent({ containment, gpus: instances });
+      const order = orderOf(
+        `${tryAll()}; head -c1 ${whole} >/dev/null && echo and their GPU`,
+        on(1),
+      );
+      await agent.runs.run(order);
+      expect(await outputOf(agent, order)).toBe(`opened 0\n${REFUSED}\nand their GPU\n`);
     });
 
     it("holds for the tasks of an array, which the shim in Node starts", async () => {

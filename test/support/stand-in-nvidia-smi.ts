@@ -1,4 +1,4 @@
-/** @file A stand-in for `nvidia-smi`: a script that answers `-q -x`, `topo -m` and how much its GPUs are used as the driver does, and nothing else. */
+/** @file A stand-in for `nvidia-smi`: a script that answers `-q -x`, `-L`, `topo -m` and how much its GPUs are used as the driver does, and nothing else. */
 
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,8 +7,9 @@ export interface StandInGpu {
   readonly device: string;
   readonly memory?: string;
   readonly watts?: string;
-  /** Instances of MIG, each with memory of its own. */
+  /** Instances of MIG, each with memory of its own: how many, of one profile. */
   readonly instances?: number;
+  readonly profile?: string;
   /** As the driver answers: percent, MiB, MiB, watts. */
   readonly use?: string;
 }
@@ -17,6 +18,7 @@ const instance = (index: number): string => `
 				<mig_device>
 					<index>${index}</index>
 					<gpu_instance_id>${index + 7}</gpu_instance_id>
+					<compute_instance_id>0</compute_instance_id>
 					<fb_memory_usage>
 						<total>9856 MiB</total>
 					</fb_memory_usage>
@@ -54,6 +56,24 @@ ${gpus
 </nvidia_smi_log>
 `;
 
+/** As `nvidia-smi -L`. */
+const deviceList = (gpus: readonly StandInGpu[]): string =>
+  gpus
+    .map(({ device, instances = 0, profile = "1g.10gb" }, at) =>
+      [
+        `GPU ${at}: ${device} (UUID: GPU-0000000${at}-1111-2222-3333-444444444444)\n`,
+        ...Array.from(
+          { length: instances },
+          (_, index) =>
+            `  MIG ${profile.padEnd(12)} Device ${String(index).padStart(2)}: (UUID: ${migUuid(at, index)})\n`,
+        ),
+      ].join(""),
+    )
+    .join("");
+
+export const migUuid = (gpu: number, index: number): string =>
+  `MIG-0000000${gpu}-aaaa-bbbb-cccc-00000000000${index}`;
+
 const useLines = (gpus: readonly StandInGpu[]): string =>
   gpus.map(({ use = "0, 4, 81559, 70.12" }) => `${use}\n`).join("");
 
@@ -72,7 +92,7 @@ export function standInNvidiaSmi(
   const say = (text: string): string => `/bin/cat <<'EOF'\n${text}EOF`;
   writeFileSync(
     path,
-    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n--query-gpu=utilization*)\n${say(useLines(gpus))}\n;;\n*) exit 3 ;;\nesac\n`,
+    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"-L")\n${say(deviceList(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n--query-gpu=utilization*)\n${say(useLines(gpus))}\n;;\n*) exit 3 ;;\nesac\n`,
   );
   chmodSync(path, 0o755);
 }

@@ -28,7 +28,7 @@ export function fleetDiscoverVerb(context: CommandContext): Command {
     .verb("discover")
     .summary("write this host's part of a fleet file")
     .description(
-      "Prints a host's part of a fleet file: GPUs, type, processors and memory of this machine, with UUIDs, PCI addresses, MIG instances and network devices as comments. Asks nvidia-smi, else counts PCI devices, which says no type: give it then with --type. Needs no connection.",
+      "Prints a host's part of a fleet file: GPUs, type, processors and memory of this machine, with UUIDs, PCI addresses and network devices as comments. GPUs that MIG has divided count as their instances. Asks nvidia-smi, else counts PCI devices, which says no type: give it then with --type. Needs no connection.",
     )
     .option("--host <name>", "name of the host", hostname())
     .option("--type <type>", "GPU type (default: as the driver names it)")
@@ -79,22 +79,23 @@ async function partOf(
       ? []
       : ["# At the top of the fleet file:", ...own.trimEnd().split("\n").map(asComment)]),
     `- name: ${values.host}`,
-    `  gpus: ${gpus.length}`,
+    `  gpus: ${local?.count ?? gpus.length}`,
     `  type: ${type}`,
     `  cpus: ${cpus}`,
     `  hostMemory: ${Math.floor((memoryBytes * SHARED_MEMORY) / GIB)} GiB  # 15/16 of what the machine has`,
     ...(values.topology === undefined ? [] : [`  topology: ${values.topology}`]),
-    ...gpus.map(({ device, uuid, busId, migDevices }, gpu) =>
-      comment(
-        `GPU ${gpu}: ${[device, uuid, busId].filter((each) => each !== undefined).join(", ")}${migDevices > 0 ? `, divided into ${migDevices} MIG instances, which leases do not tell apart` : ""}`,
-      ),
-    ),
+    ...gpus.flatMap(({ device, uuid, busId, instances }, gpu) => [
+      said(`GPU ${gpu}`, [device, uuid, busId]),
+      ...instances.map((each) => said(`  instance ${each.index}`, [each.profile, each.uuid])),
+    ]),
     ...(nics.length === 0 ? [] : [comment(`network: ${nics.join(", ")}`)]),
   ].join("\n");
 }
 
 const asComment = (line: string): string => `# ${line}`;
 const comment = (text: string): string => `  # ${harmless(text)}`;
+const said = (what: string, facts: readonly (string | undefined)[]): string =>
+  comment(`${what}: ${facts.filter((each) => each !== undefined).join(", ")}`);
 
 function writeTopology({ io }: CommandContext, { topology }: MachineDevices, file: string): void {
   if (topology === undefined)

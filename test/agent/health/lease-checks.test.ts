@@ -12,7 +12,7 @@ import { runs, testAgent } from "../fixture.ts";
 
 afterEach(removeFolders);
 
-const GPUS = ["GPU-a", "GPU-b"].map((uuid, index) => ({ index, uuid, node: "", devices: [] }));
+const GPUS = ["GPU-a", "GPU-b"].map((uuid, index) => ({ index, uuid, nodes: [], devices: [] }));
 const line = (text: string) => ({ command: ["/bin/sh", "-c", text], timeoutMs: 60_000 });
 
 /** The real programs, and the reasons for which the host is to be set aside. */

@@ -35,8 +35,8 @@ function launch(runtime: ImageRuntime, change: Partial<ImageLaunch> = {}): Image
     rule: RULE,
     tool: { runtime, path: `/usr/bin/${runtime}` },
     gpus: [
-      { index: 1, uuid: "GPU-b", node: "/dev/nvidia1", devices: ["195:1"] },
-      { index: 3, uuid: "GPU-d", node: "/dev/nvidia0", devices: ["195:0"] },
+      { index: 1, uuid: "GPU-b", nodes: ["/dev/nvidia1"], devices: ["195:1"] },
+      { index: 3, uuid: "GPU-d", nodes: ["/dev/nvidia0"], devices: ["195:0"] },
     ],
     variables: ["CUDA_VISIBLE_DEVICES", "RANK"],
     dropped: ["PATH", "HOME"],

@@ -19,13 +19,16 @@ describe("the answer of nvidia-smi -q -x", () => {
         busId: "00000000:18:00.0",
         memoryMiB: 81_559,
         watts: 700,
-        migDevices: 2,
+        instances: [
+          { index: 0, gpuInstance: 7, computeInstance: 0 },
+          { index: 1, gpuInstance: 8, computeInstance: 0 },
+        ],
       },
       {
         device: "NVIDIA TITAN Q & co",
         uuid: "GPU-00000001-1111-2222-3333-444444444444",
         busId: "00000000:28:00.0",
-        migDevices: 0,
+        instances: [],
       },
     ]);
   });
@@ -36,7 +39,7 @@ describe("the answer of nvidia-smi -q -x", () => {
   });
 });
 
-const gpu = (type?: string): MachineGpu => ({ device: "x", migDevices: 0, ...(type && { type }) });
+const gpu = (type?: string): MachineGpu => ({ device: "x", instances: [], ...(type && { type }) });
 const host = { gpuCount: 2, gpuType: "H100", nvlinkDomains: [0b11] };
 
 describe("a machine differs from its host's description", () => {
@@ -58,6 +61,19 @@ describe("a machine differs from its host's description", () => {
     ["in no link, where the links cannot be read", { gpus: [gpu(), gpu()], topology: "?" }, []],
   ])("%s", (_, shown, want) => {
     expect(machineDifferences(host, shown)).toEqual(want);
+  });
+
+  it("where MIG has divided a GPU, in its instances", () => {
+    const instances = [0, 1].map((index) => ({
+      ...{ index, gpuInstance: index, computeInstance: 0 },
+      profile: "3g.40gb",
+    }));
+    const gpus = [{ ...gpu("H100"), instances }];
+    expect(machineDifferences(host, { gpus })).toEqual(["type:H100:3g.40gb"]);
+    expect(machineDifferences({ gpuCount: 3, gpuType: "H100:3g.40gb" }, { gpus })).toEqual([
+      "missing:1",
+    ]);
+    expect(differenceText("type:H100:3g.40gb")).toBe("it shows H100:3g.40gb");
   });
 
   it("in words for people", () => {

@@ -7,7 +7,11 @@ import { afterAll, describe, expect, it } from "vitest";
 import { machineDevices } from "../../../../agent/system/machine-devices.ts";
 import type { CommandContext } from "../../../../cli/command/command-context.ts";
 import { ownFleetFile } from "../../../../cli/up/own-fleet-file.ts";
-import { standInNvidiaSmi, type StandInGpu } from "../../../support/stand-in-nvidia-smi.ts";
+import {
+  migUuid,
+  standInNvidiaSmi,
+  type StandInGpu,
+} from "../../../support/stand-in-nvidia-smi.ts";
 import { run } from "../../run.ts";
 
 const root = mkdtempSync(path.join(tmpdir(), "orbweaver-discover-"));
@@ -33,13 +37,12 @@ function machine(gpus?: readonly StandInGpu[]) {
 
 describe("orbweaver fleet discover", () => {
   it("prints a part that a fleet file takes, with what else is to be known as comments", async () => {
-    const own = machine([H100, { ...H100, instances: 3 }]);
+    const own = machine([H100, H100]);
     const said = await own.discover("--host", "h1", "--topology", "h1.txt");
     expect(said).toMatchObject({ code: 0 });
     expect(said.stdout).toMatch(/^- name: h1\n {2}gpus: 2\n {2}type: H100\n/);
     expect(said.stdout).toContain(`cpus: ${availableParallelism()}\n`);
     expect(said.stdout).toContain("# GPU 0: NVIDIA H100 80GB HBM3, GPU-00000000-1111");
-    expect(said.stdout).toContain("divided into 3 MIG instances");
     expect(readFileSync(path.join(own.folder, "h1.txt"), "utf8")).toContain("NV4");
     const hosts = said.stdout.replaceAll(/^/gm, "      ");
     const cluster = "clusters:\n  - name: c\n    site: s\n    jurisdiction: EU\n    hosts:\n";
@@ -49,6 +52,27 @@ describe("orbweaver fleet discover", () => {
       gpus: 2,
       hostsWithTopology: 1,
     });
+  });
+
+  it("counts the instances of GPUs that MIG has divided, each with its id", async () => {
+    const own = machine([
+      { ...H100, instances: 7 },
+      { ...H100, instances: 7 },
+    ]);
+    const said = await own.discover("--host", "h1");
+    expect(said).toMatchObject({ code: 0 });
+    expect(said.stdout).toMatch(/^- name: h1\n {2}gpus: 14\n {2}type: H100:1g\.10gb\n/);
+    expect(said.stdout).toContain(`#   instance 6: 1g.10gb, ${migUuid(1, 6)}`);
+    const hosts = said.stdout.replaceAll(/^/gm, "      ");
+    const cluster = "clusters:\n  - name: c\n    site: s\n    jurisdiction: EU\n    hosts:\n";
+    writeFileSync(path.join(own.folder, "fleet.yaml"), cluster + hosts);
+    expect(JSON.parse((await own.check("fleet.yaml")).stdout)).toMatchObject({
+      isFine: true,
+      gpus: 14,
+    });
+    const half = await machine([H100, { ...H100, instances: 2 }]).discover();
+    expect(half).toMatchObject({ code: 2 });
+    expect(half.stderr).toContain("GPUs of 2 kinds");
   });
 
   it("answers with all that the machine shows as JSON", async () => {
