@@ -159,7 +159,8 @@ async function checkGpus(served: readonly AgentHost[], told: Told): Promise<void
   closing.addEventListener("abort", () => log.close(), { once: true });
   const path = process.env["PATH"];
   const query = () => askNvidiaSmi(path, ["-q", "-x"]);
-  const check = createGpuCheck({ clock, onNote, query, readLog: () => log.read() });
+  const links = () => askNvidiaSmi(path, ["nvlink", "--status"]);
+  const check = createGpuCheck({ clock, onNote, query, links, readLog: () => log.read() });
   let broken: readonly number[] | "all" = [];
   await keepChecking(
     { prefix: GPU_FAULT, everyMs: GPU_CHECK_EVERY_MS },

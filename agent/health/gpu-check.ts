@@ -3,10 +3,16 @@
  *
  * The log is read in every round, the driver is asked once a minute and whenever the log tells of a hardware fault. Such a fault counts for
  * `HOLD_MS` after it was written; then the driver's answer alone decides. Faults of applications drain nothing. A driver that does not answer, or no
- * longer shows a GPU that it has shown, is a fault of all of the machine.
+ * longer shows a GPU that it has shown, is a fault of all of the machine. An NVLink that was up since the agent's start and is down keeps new work away.
  */
 
 import { parseGpuFaults, type GpuCondition } from "../../domain/fleet/gpu-faults.ts";
+import {
+  linksDown,
+  mostLinks,
+  parseNvlinkStatus,
+  type LinksUp,
+} from "../../domain/fleet/nvlink-status.ts";
 import { parseXid, xidKind, xidText, type XidWord } from "../../domain/fleet/xid.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KernelRecord } from "../system/kernel-log.ts";
@@ -15,6 +21,8 @@ export interface GpuCheckPorts {
   readonly clock: Clock;
   /** The answer of `nvidia-smi -q -x`; undefined where there is no driver. Fails where it does. */
   query(): Promise<string | undefined>;
+  /** The answer of `nvidia-smi nvlink --status`, which not every driver has. */
+  links(): Promise<string | undefined>;
   readLog(): readonly KernelRecord[];
   readonly onNote: (note: string) => void;
 }
@@ -49,18 +57,23 @@ interface Seen {
 export function createGpuCheck({
   clock,
   query,
+  links,
   readLog,
   onNote,
 }: GpuCheckPorts): () => Promise<GpuVerdict> {
   let held: readonly HeldXid[] = [];
   let seen: Seen | undefined;
   let known: readonly string[] = [];
+  let most: LinksUp = new Map();
   return async () => {
     const fresh = faultsIn(readLog(), clock.sinceBootMs(), onNote);
     held = [...held, ...fresh].filter(({ untilMs }) => untilMs > clock.sinceBootMs());
     const nowMs = clock.elapsedMs();
-    if (seen === undefined || fresh.length > 0 || nowMs - seen.atMs >= QUERY_EVERY_MS)
-      seen = await ask(query, nowMs);
+    if (seen === undefined || fresh.length > 0 || nowMs - seen.atMs >= QUERY_EVERY_MS) {
+      const now = parseNvlinkStatus((await links().catch(() => undefined)) ?? "");
+      most = mostLinks(most, now);
+      seen = withLinks(await ask(query, nowMs), { most, now });
+    }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
     return verdictOf(seen, held, known);
   };
@@ -95,6 +108,14 @@ async function ask(query: GpuCheckPorts["query"], atMs: number): Promise<Seen> {
     return { atMs, conditions: [], failure: `nvidia-smi fails: ${line}` };
   }
 }
+
+const withLinks = (seen: Seen, links: { readonly most: LinksUp; readonly now: LinksUp }): Seen => ({
+  ...seen,
+  conditions: seen.conditions.map((each) => ({
+    ...each,
+    limits: [...each.limits, ...linksDown(each.uuid, links)],
+  })),
+});
 
 function verdictOf(
   { conditions, failure }: Seen,

@@ -11,6 +11,7 @@ import { plainBusId } from "./xid.ts";
 
 export interface GpuCondition {
   readonly busId: string;
+  readonly uuid?: string;
   /** What runs there is wrong or will end. None where it is sound. */
   readonly faults: readonly string[];
   /** What keeps new work away, and lets the work that runs there go on. */
@@ -21,6 +22,7 @@ export interface GpuCondition {
 export function parseGpuFaults(xml: string): readonly GpuCondition[] | undefined {
   return gpusIn(xml)?.map(({ busId, gpu }) => ({
     busId: plainBusId(busId),
+    ...idOf(valueOf(gpu, "uuid")),
     faults: [
       ...uncorrected(partOf(partOf(gpu, "ecc_errors"), "volatile")),
       ...failedRows(partOf(gpu, "remapped_rows")),
@@ -30,8 +32,20 @@ export function parseGpuFaults(xml: string): readonly GpuCondition[] | undefined
       ...retirement(partOf(gpu, "retired_pages")),
       ...slowdown(gpu),
       ...recovery(valueOf(gpu, "gpu_recovery_action")),
+      ...fabric(partOf(gpu, "fabric")),
     ],
   }));
+}
+
+const idOf = (uuid: string | undefined): Pick<GpuCondition, "uuid"> =>
+  uuid === undefined ? {} : { uuid };
+
+/** Behind NVSwitches no program can use a GPU that the fabric manager has not registered; elsewhere the driver says `N/A`. */
+function fabric(said: string): readonly string[] {
+  const [state, status] = [valueOf(said, "state"), valueOf(said, "status")];
+  if (state === undefined) return [];
+  if (state !== "Completed") return [`it is not in NVLink's fabric: ${state}`];
+  return status === undefined || status === "Success" ? [] : [`NVLink's fabric: ${status}`];
 }
 
 /** By the names of old drivers and of new ones. */

@@ -22,13 +22,25 @@ const broken = SOUND.replace(
 const kernelLine = (xid: number, atMs: number, busId = "0000:28:00"): string =>
   `4,1,${atMs * 1_000},-;NVRM: Xid (PCI:${busId}): ${xid}, pid=1, name=python\n`;
 
+/** As `nvidia-smi nvlink --status` prints it: so many of each GPU's 18 links are up. */
+const linkStatus = (up: readonly number[]): string =>
+  up
+    .map((count, gpu) => {
+      const lines = Array.from(
+        { length: 18 },
+        (_, link) => `\t Link ${link}: ${link < count ? "26.562 GB/s" : "<inactive>"}\n`,
+      );
+      return `GPU ${gpu}: ${H100.device} (UUID: GPU-0000000${gpu}-1111-2222-3333-444444444444)\n${lines.join("")}`;
+    })
+    .join("");
+
 /** A machine whose clock, driver and kernel log (a file) a test sets. */
 function machine(answers: string | Error | undefined = SOUND) {
   const file = join(folder(), "kmsg");
   writeFileSync(file, "");
   const notes: string[] = [];
   const log = openKernelLog(file, (note) => notes.push(note));
-  const state = { nowMs: 1_000, answer: answers, asked: 0 };
+  const state = { nowMs: 1_000, answer: answers, asked: 0, links: linkStatus([18, 18]) };
   const check = createGpuCheck({
     clock: { ...nodeClock, sinceBootMs: () => state.nowMs, elapsedMs: () => state.nowMs },
     query: () => {
@@ -37,6 +49,8 @@ function machine(answers: string | Error | undefined = SOUND) {
         ? Promise.reject(state.answer)
         : Promise.resolve(state.answer);
     },
+    links: () =>
+      state.links === "" ? Promise.reject(new Error("no nvlink")) : Promise.resolve(state.links),
     readLog: () => log.read(),
     onNote: (note) => notes.push(note),
   });
@@ -100,6 +114,25 @@ describe("the check of GPUs", () => {
       why: "GPU 0:18:00: the driver asks for: Reset",
       gpus: [],
     });
+  });
+
+  it("keeps new work away while a link that was up is down", async () => {
+    const { state, check } = machine();
+    state.links = linkStatus([18, 12]);
+    expect(await check()).toEqual({ kind: "passed" });
+    state.nowMs += 60_000;
+    state.links = linkStatus([17, 10]);
+    expect(await check()).toEqual({
+      kind: "failed",
+      why: "GPU 0:18:00: 1 of 18 NVLinks is down; GPU 0:28:00: 2 of 12 NVLinks are down",
+      gpus: [],
+    });
+    state.nowMs += 60_000;
+    state.links = "";
+    expect(await check()).toEqual({ kind: "passed" });
+    state.nowMs += 60_000;
+    state.links = linkStatus([18, 12]);
+    expect(await check()).toEqual({ kind: "passed" });
   });
 
   it("fails for all GPUs where the driver fails, or no longer shows one", async () => {

@@ -17,12 +17,26 @@ ${inside}
 `;
 const ecc = (volatile: string, aggregate = ""): string =>
   `<ecc_errors><volatile>${volatile}</volatile><aggregate>${aggregate}</aggregate></ecc_errors>`;
+const fabric = (state: string, status: string): string =>
+  `<fabric><state>${state}</state><status>${status}</status></fabric>`;
 const rows = (pending: string, failure: string): string =>
   `<remapped_rows><remapped_row_corr>4</remapped_row_corr><remapped_row_unc>1</remapped_row_unc><remapped_row_pending>${pending}</remapped_row_pending><remapped_row_failure>${failure}</remapped_row_failure></remapped_rows>`;
 
 describe("the driver's answer", () => {
   it.each<[string, string, { faults?: string[]; limits?: string[] }]>([
     ["nothing", "", {}],
+    ["a fabric that it has joined", fabric("Completed", "Success"), {}],
+    ["no fabric", fabric("N/A", "N/A"), {}],
+    [
+      "a fabric that it has not joined",
+      fabric("In Progress", "N/A"),
+      { limits: ["it is not in NVLink's fabric: In Progress"] },
+    ],
+    [
+      "a fabric that does not work",
+      fabric("Completed", "Insufficient Resources"),
+      { limits: ["NVLink's fabric: Insufficient Resources"] },
+    ],
     [
       "corrected errors, errors of the past, and rows that were remapped",
       ecc(
