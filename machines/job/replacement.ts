@@ -46,6 +46,7 @@ export function keptWords(
   nowMs: number,
 ): Pick<Extract<InboxEntry, { kind: "end" }>, "returns" | "keepMs" | "kept"> {
   if (kept === undefined || grant !== undefined || nowMs >= kept.untilMs) return {};
+  if (kept.gpus.length === 0) return {};
   return { returns: true, keepMs: Math.ceil(kept.untilMs - nowMs), kept: kept.gpus };
 }
 

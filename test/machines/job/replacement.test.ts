@@ -128,6 +128,16 @@ describe("a job whose fleet has lost its ledger while it waits for a replacement
     expect(later(300_000)).toEqual({});
   });
 
+  test("says nothing when it has lost all of its hosts", () => {
+    const played = running();
+    played.feed({ kind: "fenced", loss: { lease: "lease-1", hosts: HOSTS } });
+    while (played.open("stop").length > 0) played.stopped();
+    for (const run of played.open("run")) played.ran({ end: "stopped" }, run);
+    played.deliver();
+    expect(played.stage()).toBe("waiting");
+    for (const entry of answered(played)) expect(entry).not.toHaveProperty("kept");
+  });
+
   test("says nothing of them when it runs again, was held meanwhile, or wants none kept", () => {
     const runs = running();
     loseFirst(runs);
