@@ -51,6 +51,7 @@ import {
   keepEntries,
   keepUnknownSignal,
   keepUnproven,
+  laneOf,
   type Brought,
 } from "./inbox.ts";
 import { unpackNotified } from "./notices.ts";
@@ -60,7 +61,15 @@ import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
 import { isAboutOrder, checkOrder } from "./signed-orders.ts";
-import { asked, isAnyWaiting, settled, needsProof, questionText, withWord } from "./words.ts";
+import {
+  asked,
+  isAnyWaiting,
+  needsProof,
+  noWords,
+  questionText,
+  settled,
+  withWord,
+} from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
 export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number): FleetState {
@@ -71,7 +80,8 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     phase: "open",
     ledger,
     inbox: EMPTY_INBOX,
-    words: input.areWordsSigned === true ? wordsTo(input.name, startedAtMs) : undefined,
+    words:
+      input.areWordsSigned === true ? noWords(fleetWorkflowId(input.name), startedAtMs) : undefined,
     settledOrders: input.settledOrders ?? [],
     isBacklogged: false,
     held: NOBODY_HELD,
@@ -110,14 +120,6 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     nextRules: ledger.applyVersion,
   };
 }
-
-const wordsTo = (name: string, startedAtMs: number): FleetState["words"] => ({
-  workflowId: fleetWorkflowId(name),
-  startedAtMs,
-  waiting: undefined,
-  seen: new Set(),
-  question: undefined,
-});
 
 const notifiedIn = (
   { notified = [], notifiedCodes }: FleetInput,
@@ -164,9 +166,10 @@ function append(
     const spent = spendBytes(begun, 1, event.bytes ?? 0);
     if (event.kind === "unknown-signal")
       return update(spent, { inbox: keepUnknownSignal(inbox, event) });
+    const brought = { ...event, lane: laneOf(ledger, event) };
     if (words !== undefined && needsProof(event))
-      return update(spent, { words: withWord(words, event) });
-    return hear(spent, event);
+      return update(spent, { words: withWord(words, brought) });
+    return hear(spent, brought);
   }
   if (event.kind === "unknown-signal") return begun;
   return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
@@ -177,9 +180,10 @@ function appendOrder(
   begun: FleetStep,
   { kind: _kind, ...word }: Extract<FleetEvent, { readonly kind: "unproven-order" }>,
 ): FleetStep {
-  const { words } = begun.state;
+  const { words, ledger } = begun.state;
   if (words === undefined) return begun;
-  return update(spendBytes(begun, COST.order, word.bytes ?? 0), { words: withWord(words, word) });
+  const spent = spendBytes(begun, COST.order, word.bytes ?? 0);
+  return update(spent, { words: withWord(words, { ...word, lane: laneOf(ledger, word) }) });
 }
 
 function hear(spent: FleetStep, brought: Brought): FleetStep {
@@ -225,7 +229,7 @@ const nextLedgerClockAtMs = ({ ledger }: FleetState): number =>
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
   const { words } = woken.state;
-  if (words?.waiting === undefined) return goOn(foldInbox(woken, nowMs), nowMs);
+  if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
   const questioned = asked(words, woken.state.nextId, nowMs);
   const list = questioned.question?.words ?? [];
   const spent = update(spend(woken, COST.decision), { words: questioned });

@@ -3,20 +3,17 @@
  *
  * A signal costs the same however many came before it. From `BOUNDED_RULES` on the inbox looks at each entry before it keeps it: one that is
  * too large or has no known kind is junk, of which only a count by sender and the newest piece are kept, for the dead letters. What remains is
- * folded in slices; a turn folds one, and a timer comes before the next (`fleet.ts`), so that no flood keeps the workflow's thread.
- * Before these rules all that has come is kept, and folded at once.
+ * folded in slices; a turn folds one, and a timer comes before the next (`fleet.ts`), so that no flood keeps the workflow's thread. From
+ * `FAIR_INBOX_RULES` on those who sent share the slices. Before `BOUNDED_RULES` all that has come is kept, and folded at once.
  */
 
 import { isInboxKind } from "../../domain/lease/inbox-entry.ts";
-import type { JunkNote } from "../../scheduling/ledger/ledger.ts";
-import { appended, inOrder, type Chain } from "../../lib/chain.ts";
+import { FAIR_INBOX_RULES, type JunkNote, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
 import { jsonStart } from "../../lib/json-size.ts";
 
 export interface Inbox {
-  /** Batches in the order of their arrival: the oldest, with those behind it; then those after these, newest first. */
-  readonly oldest: Queued | undefined;
-  readonly newest: Chain<Batch> | undefined;
-  readonly batchCount: number;
+  readonly batches: FairQueue<Batch>;
   /** By code and sender; bounded. */
   readonly junk: ReadonlyMap<string, Junk>;
 }
@@ -24,11 +21,6 @@ export interface Inbox {
 interface Batch {
   readonly entries: readonly unknown[];
   readonly bytes: number;
-}
-
-interface Queued {
-  readonly batch: Batch;
-  readonly next: Queued | undefined;
 }
 
 interface Junk extends Omit<JunkNote, "entry"> {
@@ -42,6 +34,8 @@ export interface Brought {
   readonly bytes?: number;
   /** As the client that sent it calls itself. */
   readonly sender?: string;
+  /** With which others it waits in one line; absent in that of all others. */
+  readonly lane?: string;
   /** The run has no room for further requests. */
   readonly isShed?: boolean;
 }
@@ -54,9 +48,7 @@ export interface UnknownSignal {
 }
 
 export const EMPTY_INBOX: Inbox = {
-  oldest: undefined,
-  newest: undefined,
-  batchCount: 0,
+  batches: NOTHING_WAITS,
   junk: new Map(),
 };
 
@@ -75,13 +67,38 @@ const OTHERS = "others";
 /** Larger payloads are not even decoded. */
 export const mayBeRead = (bytes: number): boolean => bytes <= MAX_BATCH_BYTES;
 
-export const isEmpty = ({ batchCount, junk }: Inbox): boolean =>
-  batchCount === 0 && junk.size === 0;
+/** Everybody waits in the line of the name that they claim; by former rules all did in one. */
+export const laneOf = (
+  { applyVersion }: Pick<Ledger, "applyVersion">,
+  { sender = "" }: Pick<Brought, "sender">,
+): string => (applyVersion >= FAIR_INBOX_RULES ? sender : "");
+
+/** What a batch takes of its sender's share, in bytes: an entry takes at least its part of a slice. */
+export const costOf = ({ batch, bytes = 0 }: Pick<Brought, "batch" | "bytes">): number =>
+  Math.max(bytes, (Array.isArray(batch) ? batch.length : 1) * (SLICE_BYTES / SLICE_ENTRIES), 1);
+
+/** A slice in the making: whether the next batch still fits in, the first one always. */
+export function sliceOf<Item>(
+  sizeOf: (item: Item) => { readonly entries: number; readonly bytes: number },
+): (item: Item) => boolean {
+  let entries = 0;
+  let bytes = 0;
+  let count = 0;
+  return (item) => {
+    const size = sizeOf(item);
+    entries += size.entries;
+    bytes += size.bytes;
+    count += 1;
+    return count === 1 || (entries <= SLICE_ENTRIES && bytes <= SLICE_BYTES);
+  };
+}
+
+export const isEmpty = ({ batches, junk }: Inbox): boolean => batches.size === 0 && junk.size === 0;
 
 /** Keeps whatever has come, as a list of entries. */
 export function keepAll(inbox: Inbox, batch: unknown): Inbox {
   const entries: readonly unknown[] = Array.isArray(batch) ? batch : [batch];
-  return entries.length === 0 ? inbox : push(inbox, { entries, bytes: 0 });
+  return entries.length === 0 ? inbox : push(inbox, { entries, bytes: 0 }, undefined);
 }
 
 /** Keeps the entries that the ledger may understand, and counts the others. */
@@ -104,7 +121,7 @@ export function keepEntries(inbox: Inbox, brought: Brought): Inbox {
     return keepEntries(shed, { ...brought, batch: all, isShed: false });
   }
   const entries = all.filter(mayBeEntry);
-  const kept = entries.length === 0 ? inbox : push(inbox, { entries, bytes });
+  const kept = entries.length === 0 ? inbox : push(inbox, { entries, bytes }, brought.lane);
   if (entries.length === all.length) return kept;
   const newest = all.filter((entry) => !mayBeEntry(entry)).at(-1);
   const times = all.length - entries.length;
@@ -139,59 +156,33 @@ export interface Slice {
   readonly rest: Inbox;
 }
 
-export function takeAll({ oldest, newest }: Inbox): Slice {
-  const queue = oldest === undefined ? inOrder(newest) : [...batchesOf(oldest), ...inOrder(newest)];
-  return { entries: queue.flatMap(({ entries }) => entries), junk: [], rest: EMPTY_INBOX };
-}
+export const takeAll = ({ batches }: Inbox): Slice => ({
+  entries: allWaiting(batches).flatMap(({ entries }) => entries),
+  junk: [],
+  rest: EMPTY_INBOX,
+});
 
-/** The oldest batches up to the size of a slice, and all junk. Cost: O(slice), and once O(1) for each batch. */
-export function takeSlice({ oldest, newest, batchCount, junk }: Inbox): Slice {
-  const entries: unknown[] = [];
-  let bytes = 0;
-  let taken = 0;
-  let front = oldest ?? queued(newest);
-  const back = oldest === undefined ? undefined : newest;
-  let rest = back;
-  while (front !== undefined) {
-    const { batch } = front;
-    const isFull =
-      entries.length + batch.entries.length > SLICE_ENTRIES || bytes + batch.bytes > SLICE_BYTES;
-    if (taken > 0 && isFull) break;
-    for (const entry of batch.entries) entries.push(entry);
-    bytes += batch.bytes;
-    taken += 1;
-    front = front.next;
-    if (front === undefined) [front, rest] = [queued(rest), undefined];
-  }
+/** The batches whose turn it is up to the size of a slice, and all junk. */
+export function takeSlice({ batches, junk }: Inbox): Slice {
+  const { values, rest } = served(
+    batches,
+    sliceOf(({ entries, bytes }) => ({ entries: entries.length, bytes })),
+  );
   return {
-    entries,
+    entries: values.flatMap(({ entries }) => entries),
     junk: [...junk.values()].map(noteOf),
-    rest: {
-      oldest: front,
-      newest: rest,
-      batchCount: batchCount - taken,
-      junk: EMPTY_INBOX.junk,
-    },
+    rest: { batches: rest, junk: EMPTY_INBOX.junk },
   };
 }
 
-const push = (inbox: Inbox, batch: Batch): Inbox => ({
+const push = (inbox: Inbox, batch: Batch, lane = ""): Inbox => ({
   ...inbox,
-  newest: appended(inbox.newest, batch),
-  batchCount: inbox.batchCount + 1,
+  batches: joined(inbox.batches, {
+    key: lane,
+    cost: costOf({ batch: batch.entries, bytes: batch.bytes }),
+    value: batch,
+  }),
 });
-
-/** Oldest first. */
-function queued(chain: Chain<Batch> | undefined): Queued | undefined {
-  let front: Queued | undefined;
-  for (let link = chain; link !== undefined; link = link.before)
-    front = { batch: link.last, next: front };
-  return front;
-}
-
-function* batchesOf(oldest: Queued): Generator<Batch> {
-  for (let at: Queued | undefined = oldest; at !== undefined; at = at.next) yield at.batch;
-}
 
 /** The ledger reads the rest of the entry; here counts what tells most junk for certain. */
 const mayBeEntry = (entry: unknown): boolean =>

@@ -13,7 +13,7 @@ import {
 } from "../../protocol/word-proof.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import type { SettledOrder } from "../../protocol/fleet.ts";
-import { inOrder } from "../../lib/chain.ts";
+import { allWaiting } from "../../lib/fair-queue.ts";
 import { SIGNED_ORDER_RULES } from "../../scheduling/ledger/ledger.ts";
 import type { FleetEvent, OperatorOrder } from "./events.ts";
 import { keepUnproven } from "./inbox.ts";
@@ -132,7 +132,8 @@ export function orderOutcome({ settledOrders, words }: FleetState, id: string): 
   const own = settledOrders.filter((each) => each.id === id);
   const settled = own.find(({ isProven }) => isProven) ?? own[0];
   if (settled === undefined) {
-    const waiting = [...inOrder(words?.waiting), ...(words?.question?.words ?? [])];
+    const waiting =
+      words === undefined ? [] : [...allWaiting(words.waiting), ...(words.question?.words ?? [])];
     const isPending = waiting.some(({ order }) => order?.id === id);
     return isPending ? { kind: "pending" } : { kind: "unknown" };
   }

@@ -6,7 +6,7 @@
  * passed go to the inbox, the others to the dead letters. A number that was used in this run does not count again.
  */
 
-import { appended, inOrder, type Chain } from "../../lib/chain.ts";
+import { joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
@@ -16,7 +16,7 @@ import {
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
-import { mayBeRead, type Brought } from "./inbox.ts";
+import { costOf, mayBeRead, sliceOf, type Brought } from "./inbox.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -36,7 +36,7 @@ export interface Words {
   readonly workflowId: string;
   /** When its run began. */
   readonly startedAtMs: number;
-  readonly waiting: Chain<Word> | undefined;
+  readonly waiting: FairQueue<Word>;
   /** The numbers of this run's words. */
   readonly seen: ReadonlySet<string>;
   readonly question: Question | undefined;
@@ -51,33 +51,32 @@ interface Question {
   readonly hasMore: boolean;
 }
 
-/** As slices of the inbox. */
-const SLICE_WORDS = 1_000;
-const SLICE_BYTES = 512 * 1024;
 const NO_BYTES = new Uint8Array();
 
-export const isAnyWaiting = (words: Words | undefined): boolean => words?.waiting !== undefined;
+export const noWords = (workflowId: string, startedAtMs: number): Words => ({
+  workflowId,
+  startedAtMs,
+  waiting: NOTHING_WAITS,
+  seen: new Set(),
+  question: undefined,
+});
+
+export const isAnyWaiting = (words: Words | undefined): boolean =>
+  words !== undefined && words.waiting.size > 0;
 
 export const withWord = (words: Words, word: Word): Words => ({
   ...words,
-  waiting: appended(words.waiting, word),
+  waiting: joined(words.waiting, { key: word.lane ?? "", cost: costOf(word), value: word }),
 });
 
-/** The question about the oldest words. */
+/** The question about the words whose turn it is, as many as a slice has. */
 export function asked(words: Words, id: number, nowMs: number): Words {
-  const all = inOrder(words.waiting);
-  let bytes = 0;
-  let count = 0;
-  for (const word of all) {
-    bytes += word.bytes ?? 0;
-    if (count > 0 && (bytes > SLICE_BYTES || count >= SLICE_WORDS)) break;
-    count += 1;
-  }
-  const rest = all.slice(count);
-  let waiting: Chain<Word> | undefined;
-  for (const word of rest) waiting = appended(waiting, word);
-  const question = { id, nowMs, words: all.slice(0, count), hasMore: rest.length > 0 };
-  return { ...words, waiting, question };
+  const { values, rest } = served(
+    words.waiting,
+    sliceOf(({ bytes = 0 }) => ({ entries: 1, bytes })),
+  );
+  const question = { id, nowMs, words: values, hasMore: rest.size > 0 };
+  return { ...words, waiting: rest, question };
 }
 
 /** What the activity is asked: the list of words, and behind each other the values of those that have a proof: nothing else of the others counts. */

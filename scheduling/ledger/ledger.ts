@@ -125,6 +125,8 @@ export const SILENT_SUCCESSORS_RULES = 7;
 export const QUIET_REPORT_RULES = 7;
 /** A host's word that one task of an array is over does not free the host when the array's lease ends: a later task may run there. */
 export const LATER_TASKS_RULES = 7;
+/** Where more has come than a slice of the inbox holds, those who sent it take turns (docs/decisions/0171). */
+export const FAIR_INBOX_RULES = 8;
 
 export interface Ledger {
   readonly applyVersion: number;

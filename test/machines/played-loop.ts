@@ -283,7 +283,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   function restart(): void {
     const { cycle, inbox, phase, ledger } = state;
     const isQuiet =
-      cycle.underway === undefined && inbox.batchCount === 0 && heldRows(state).length === 0;
+      cycle.underway === undefined && inbox.batches.size === 0 && heldRows(state).length === 0;
     if (isQuiet && phase === "open") {
       run += 1;
       state = opened(JSON.parse(JSON.stringify(packLedger(ledger))) as FleetInput["ledger"]); // as Temporal does

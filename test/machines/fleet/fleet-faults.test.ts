@@ -6,6 +6,7 @@ import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import { isEmpty } from "../../../machines/fleet/inbox.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
+import { isAnyWaiting } from "../../../machines/fleet/words.ts";
 import { isDue, type Tick } from "../../../machines/machine.ts";
 import { hostId, type LeaseId } from "../../../domain/values/ids.ts";
 import { decide } from "../../../scheduling/cycle/decide.ts";
@@ -256,7 +257,7 @@ it("holds its laws, and when all jobs end and all activities answer, nothing is 
         const { ledger, inbox, deferred, words } = fleet.state;
         expect([ledger.leases.size, ledger.requests.size, ledger.outbox.size]).toEqual([0, 0, 0]);
         expect([isEmpty(inbox), deferred]).toEqual([true, undefined]);
-        expect([words?.waiting, words?.question]).toEqual([undefined, undefined]);
+        expect([isAnyWaiting(words), words?.question]).toEqual([false, undefined]);
         expect(words !== undefined).toBe(are);
         grantCount += fleet.granted.size;
       },

@@ -120,7 +120,7 @@ describe("a cycle", () => {
     expect(
       fleet.open.map((each) => (each.kind === "record" ? each.event.kind : each.kind)),
     ).toEqual(["plan", "deliver", "drain", "undrain"]);
-    expect(fleet.state().inbox.batchCount).toBe(1);
+    expect(fleet.state().inbox.batches.size).toBe(1);
   });
 
   it("ignores a plan that no cycle waits for", () => {

@@ -128,7 +128,7 @@ it("more than the machine holds is forgotten and asked for", () => {
   const fleet = started();
   for (let at = 0; at < 64; at += 1)
     fleet.feed({ kind: "inbox", batch: asked(500 * at, 500), bytes: 1_000 });
-  for (let turns = 0; turns < 200 && fleet.state().inbox.batchCount > 0; turns += 1) {
+  for (let turns = 0; turns < 200 && fleet.state().inbox.batches.size > 0; turns += 1) {
     fleet.feed({ kind: "tick" });
     const decision = fleet.open.find(({ kind }) => kind === "decide");
     if (decision !== undefined)

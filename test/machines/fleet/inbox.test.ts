@@ -12,7 +12,8 @@ import {
 } from "../../../machines/fleet/inbox.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { NEWEST_RULES, OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { FAIR_INBOX_RULES, NEWEST_RULES, OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { jobId } from "../../../domain/values/ids.ts";
 import { ask, fleetShape, planOf, readyLedger } from "../../scheduling/builders.ts";
 import { play, type Played } from "../harness.ts";
 
@@ -45,7 +46,7 @@ describe("the inbox", () => {
 
   it("takes a batch whole, however many entries it has", () => {
     const { entries, rest } = takeSlice(batches(2, 1_500));
-    expect([entries.length, rest.batchCount]).toEqual([1_500, 1]);
+    expect([entries.length, rest.batches.size]).toEqual([1_500, 1]);
   });
 
   it("counts junk by sender and keeps the newest piece", () => {
@@ -144,4 +145,35 @@ it("10,000 signals of junk are a few dead letters, no cycle, and the end of the 
   fleet.feed({ kind: "tick" });
   expect(fleet.state().ledger.deadLetters).toMatchObject([{ sender: "mallory", times: 10_000 }]);
   expect(fleet.open.map(({ kind }) => kind)).toEqual(["record", "finish-handlers"]);
+});
+
+it("reads a sender with little in the next slice, with proof and without, and by former rules when all before it is read", () => {
+  const turnsBefore = (state: FleetState): number => {
+    const fleet = play(fleetMachine, { state, commands: [] });
+    fleet.feed({ kind: "tick" });
+    for (let at = 0; at < 6; at += 1) {
+      const batch = Array.from({ length: 500 }, (_, part) => entry(at * 500 + part));
+      fleet.feed({ kind: "inbox", batch, bytes: 190_000, sender: "flood" }, 10);
+    }
+    fleet.feed({ kind: "inbox", batch: [ask({ job: "late" })], bytes: 360, sender: "worker" }, 10);
+    for (let turn = 0; turn < 20; turn += 1) {
+      fleet.feed({ kind: "tick" }, 10 + turn);
+      if (fleet.state().words?.question !== undefined)
+        fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } }, 10);
+      if (fleet.state().ledger.requests.has(jobId("late"))) return turn;
+      fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) }, 10);
+    }
+    throw new Error("it is never read");
+  };
+  const opened = (rules: number, signed: { readonly areWordsSigned?: true }): FleetState =>
+    openFleet(
+      { name: "eu", ledger: packLedger({ ...READY, applyVersion: rules }), ...signed },
+      0,
+      0,
+    );
+  const former = FAIR_INBOX_RULES - 1;
+  expect(turnsBefore(opened(FAIR_INBOX_RULES, {}))).toBe(0);
+  expect(turnsBefore(opened(former, {}))).toBe(3);
+  expect(turnsBefore(opened(FAIR_INBOX_RULES, { areWordsSigned: true }))).toBe(0);
+  expect(turnsBefore(opened(former, { areWordsSigned: true }))).toBe(3);
 });

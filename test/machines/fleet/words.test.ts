@@ -3,20 +3,14 @@
 import { expect, it } from "vitest";
 import {
   asked,
+  noWords,
   questionText,
   withWord,
   type Word,
-  type Words,
 } from "../../../machines/fleet/words.ts";
 import { formatProof } from "../../../protocol/word-proof.ts";
 
-const NOBODY: Words = {
-  workflowId: "orbweaver-fleet-prod",
-  startedAtMs: 0,
-  waiting: undefined,
-  seen: new Set(),
-  question: undefined,
-};
+const NOBODY = noWords("orbweaver-fleet-prod", 0);
 const PROOF = formatProof({
   role: "jobs",
   key: `ed25519:${"k".repeat(43)}`,

@@ -1,0 +1,62 @@
+/**
+ * @file A fleet's worker dies, and a flood of requests comes before it is back: nothing is lost, and another tenant's request, which came last, is read with
+ * the first slice. Counts turns of the fleet, not seconds.
+ */
+
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { FLOODS } from "../../bench/floods/floods.ts";
+import { fleetWorkflowId } from "../../protocol/messages.ts";
+import { startWorld, type World } from "../support/world.ts";
+import { FLOODED_FLEET } from "./flooded-fleet.ts";
+
+/** In eight signals of about 190 KB; a turn has 512 KiB of words proven and folds 1,000 entries. */
+const REQUESTS = 4_000;
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLOODED_FLEET });
+});
+afterAll(() => world.stop());
+
+const eventsOf = async (workflowId: string) =>
+  (await world.temporal.workflow.getHandle(workflowId).fetchHistory()).events ?? [];
+const fleetEvents = () => eventsOf(fleetWorkflowId(world.fleet));
+
+/** Its request has come to its fleet by then. */
+async function untilAdmitted(jobId: string): Promise<void> {
+  while ((await eventsOf(jobId)).every(({ markerRecordedEventAttributes: marker }) => !marker))
+    await new Promise((resolve) => setTimeout(resolve, 200));
+}
+
+it("reads the request of another tenant before most of a flood that came earlier", async () => {
+  const known = (await fleetEvents()).length;
+  await world.kill("fleet");
+  const { temporal, orbweaver, fleet } = world;
+  const flood = { count: REQUESTS, inFlight: 4, label: `${fleet}-flood` };
+  expect(await FLOODS.requests(world, flood)).toBe(REQUESTS);
+  const { jobId } = await orbweaver.submit(
+    {
+      name: "bystander",
+      tenant: "bystander",
+      gang: { gpus: 1 },
+      run: { command: ["sleep", "300"] },
+    },
+    { idempotencyKey: `${fleet}-bystander` },
+  );
+  await untilAdmitted(jobId);
+  await world.start("fleet", ["worker", "--role", "fleet"]);
+  const { leases } = await world.until(
+    "the job has its lease",
+    (ledger) => [...ledger.leases.values()].some((lease) => lease.jobId === jobId),
+    120_000,
+  );
+  const grantedAtMs = [...leases.values()].find((lease) => lease.jobId === jobId)?.grantedAtMs ?? 0;
+  await world.until("all of the flood is read", (ledger) => ledger.nextArrival > REQUESTS, 120_000);
+  const turnsEndedAtMs = (await fleetEvents())
+    .slice(known)
+    .filter(({ markerRecordedEventAttributes: marker }) => marker)
+    .map(({ eventTime: time }) => Number(time?.seconds) * 1_000 + (time?.nanos ?? 0) / 1e6);
+  expect(turnsEndedAtMs.filter((atMs) => atMs > grantedAtMs).length).toBeGreaterThan(4);
+  expect(turnsEndedAtMs.filter((atMs) => atMs <= grantedAtMs).length).toBeLessThanOrEqual(2);
+  await temporal.workflow.getHandle(jobId).terminate();
+}, 400_000);
