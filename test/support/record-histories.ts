@@ -32,9 +32,13 @@ export async function recordHistories(client: Client, fleet: string): Promise<vo
     const isOfFleet = Buffer.from(data).toString() === JSON.stringify(fleet);
     if (!workflowId || !runId || (!isOfFleet && !workflowId.includes(fleet))) continue;
     const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
-    // The server writes who started what; whose machine it was is nobody's business.
+    // The server writes who started what; whose machine it was is nobody's business. Senders stay apart: a fleet reads them in turns.
+    const names = new Map<string, string>();
     const text = historyToJSON(history)
-      .replace(/"identity": ?"[^"]*"/g, '"identity":"worker"')
+      .replace(/"identity": ?"([^"]*)"/g, (_, name: string) => {
+        if (!names.has(name)) names.set(name, `worker-${String(names.size + 1)}`);
+        return `"identity":"${names.get(name) ?? ""}"`;
+      })
       .replace(/"stackTrace": ?"(?:[^"\\]|\\.)*"/g, '"stackTrace":""')
       .replace(/"\d+@[^"]*-[0-9a-f]{32}"/g, '"sticky"');
     count += 1;
