@@ -18,10 +18,13 @@ import os
 import sys
 import time
 
+TIMES = 1026  # What a rank says of its collectives' times, and, of each, that it does not know.
+UNKNOWN = 1 << 62
+
 
 class Reporter:
     def __init__(self, agree=True, every=10):
-        """`every`: steps between two looks for a new policy; the same number on all ranks."""
+        """`every`: steps between two looks for a new policy; the same number on all ranks. Collectives are timed up to 14."""
         self.lib, self.every, self.count, self.last, self.is_exact = None, max(1, int(every)), 0, None, False
         is_first = os.environ.get("RANK", "0") == "0"
         self.steps_file, self.began, self.times = os.environ.get("ORBWEAVER_STEPS_FILE") if is_first else None, None, []
@@ -32,6 +35,7 @@ class Reporter:
                 self.lib = ctypes.CDLL(os.environ.get("NCCL_TUNER_PLUGIN", "none"))
                 self.lib.orbweaver_collectives_step.argtypes = [ctypes.c_double]
                 self.lib.orbweaver_collectives_aside.argtypes = [ctypes.c_int]
+                self.times_of, self.slowest = self.lib.orbweaver_collectives_times, self.lib.orbweaver_collectives_slowest
                 atexit.register(self.lib.orbweaver_collectives_flush)
                 self._watch_torch(sys.modules.get("torch"))
         except (OSError, AttributeError):
@@ -108,12 +112,19 @@ class Reporter:
             self.steps_file = None
 
     def _vote(self, torch, dist):
-        """All ranks take part, also one without the plugin: it holds no policy, so no rank adopts one."""
+        """All ranks take part, also one without the plugin: it holds no policy, so no rank adopts one, and knows no time."""
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        text = ctypes.create_string_buffer(16384)
+        text, times = ctypes.create_string_buffer(16384), (ctypes.c_int64 * TIMES)(*[UNKNOWN] * TIMES)
+        is_timed = self.lib is not None and self.times_of(times) == 1
         size = self.lib.orbweaver_collectives_offer(text, 16384) if self.lib and dist.get_rank() == 0 else 0
-        length = torch.tensor([size], device=device)
+        length = torch.tensor([size, int(is_timed)], device=device)
         dist.broadcast(length, src=0)
+        if int(length[1]) == 1:  # Rank 0's NCCL tells how long collectives take: the slowest rank's time counts.
+            slowest = torch.tensor(list(times), dtype=torch.int64, device=device)
+            dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+            if self.lib:
+                self.slowest((ctypes.c_int64 * TIMES)(*slowest.tolist()))
+            self.last = time.perf_counter()
         if int(length[0]) == 0:
             return
         data = torch.tensor(list(text.raw[: int(length[0])]), dtype=torch.uint8, device=device)

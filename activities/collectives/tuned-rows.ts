@@ -1,7 +1,7 @@
 /**
  * @file The rows of a policy from the evidence of one kind of communicator: our online tuner for each collective and band of sizes.
  *
- * `tuning/elimination.ts` makes the choice; this file turns it into a row that ranks follow. A schedule is published once and stands while
+ * `tuning/timed-choice.ts` makes the choice; this file turns it into a row that ranks follow. A schedule is published once and stands while
  * its rewards arrive. Another one follows only when the schedule is complete and samples are still missing (steps were lost, or had calls
  * under two arms), when the number of calls in a step has changed, or when the choice has changed. A step has one time, so the rows that a
  * job uses explore one after the other, those with the most bytes first; the first steps show which rows are used.
@@ -17,15 +17,14 @@ import {
 } from "../../domain/bandwidth/collective-evidence.ts";
 import { isArm, type Arm, type Collective } from "../../domain/bandwidth/collective-arm.ts";
 import { armsFor } from "../../tuning/arm.ts";
-import type { Choice, Sample } from "../../tuning/choice.ts";
-import { eliminationChoice } from "../../tuning/elimination.ts";
+import type { Choice } from "../../tuning/choice.ts";
+import { timedChoice, type StepSample } from "../../tuning/timed-choice.ts";
 import {
   exploredIterations,
   NO_LIMIT_BYTES,
   type ArmRun,
   type PolicyRow,
 } from "../../tuning/policy.ts";
-import { sinceShift } from "../../tuning/shift.ts";
 import { medianOf } from "../../tuning/trimming.ts";
 
 export interface TunedRow {
@@ -100,23 +99,37 @@ interface RowQuestion {
 
 function tunedRow(question: RowQuestion): TunedRow {
   const { key, arms, samples } = question;
-  const known: readonly Sample[] = samples.flatMap(({ arm, micros, run }) =>
-    isArm(arm) ? [{ arm, ms: micros / 1000, run: String(run) }] : [],
+  const known: readonly StepSample[] = samples.flatMap(({ arm, micros, slowestMicros, run }) =>
+    isArm(arm)
+      ? [
+          {
+            ...{ arm, ms: micros / 1000, run: String(run) },
+            ...(slowestMicros !== undefined && { collectiveMs: slowestMicros / 1000 }),
+          },
+        ]
+      : [],
   );
   const { former } = question;
-  const choice = eliminationChoice(known, arms, {
+  const { choice, stale: shiftedAt } = timedChoice(known, arms, {
     exploited: former?.explore === undefined ? former?.arm : undefined,
   });
   const tried = arms.map((arm) => {
-    const micros = samples.filter((sample) => sample.arm === arm).map((sample) => sample.micros);
-    const typicalMicros = micros.length === 0 ? 0 : Math.round(medianOf(micros));
-    return { arm, samples: micros.length, typicalMicros };
+    const own = samples.filter((sample) => sample.arm === arm);
+    const slowest = own.flatMap(({ slowestMicros }) => slowestMicros ?? []);
+    return {
+      arm,
+      samples: own.length,
+      typicalMicros: typicalOf(own.map(({ micros }) => micros)),
+      ...(slowest.length > 0 && { slowestMicros: typicalOf(slowest) }),
+    };
   });
-  const shiftedAt = known.length - sinceShift(known).length;
   const row = rowOf(key, choice, question);
   const isRepeated = row.explore !== undefined && isGoneThrough(question);
   return { row, why: choice.why, arms: tried, shiftedAt, isRepeated };
 }
+
+const typicalOf = (micros: readonly number[]): number =>
+  micros.length === 0 ? 0 : Math.round(medianOf(micros));
 
 const isGoneThrough = ({ former, samples, version }: RowQuestion): boolean =>
   former?.explore !== undefined &&

@@ -13,7 +13,7 @@ import type { Files } from "../ports/files.ts";
 const MAX_BYTES = 512 * 1024;
 const MAGIC = "orbweaver-rewards 1\n";
 const LINE =
-  /^step (\d{1,15}) version (\d{1,15}) (\S{1,63}) (\S{1,20}) (\d{1,16}) (\d{1,16}) (\S{1,40}) calls (\d{1,9}) micros (\d{1,12})$/;
+  /^step (\d{1,15}) version (\d{1,15}) (\S{1,63}) (\S{1,20}) (\d{1,16}) (\d{1,16}) (\S{1,40}) calls (\d{1,9}) micros (\d{1,12})(?: slowest (\d{1,12}))?$/;
 
 export interface SeenFile {
   readonly mtimeMs: number;
@@ -49,8 +49,9 @@ export function rewardsIn(text: string): readonly CollectiveReward[] | undefined
 }
 
 function rewardIn(line: string): CollectiveReward | undefined {
-  const [, step, version, , collective = "", minBytes, maxBytes, arm = "", calls, micros] =
+  const [, step, version, , collective = "", minBytes, maxBytes, arm = "", ...rest] =
     LINE.exec(line) ?? [];
+  const [calls, micros, slowest] = rest;
   if (!isCollective(collective) || (arm !== "mixed" && !isArm(arm))) return undefined;
   return {
     step: Number(step),
@@ -61,5 +62,6 @@ function rewardIn(line: string): CollectiveReward | undefined {
     arm,
     calls: Number(calls),
     micros: Number(micros),
+    ...(slowest !== undefined && { slowestMicros: Number(slowest) }),
   };
 }

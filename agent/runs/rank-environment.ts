@@ -61,7 +61,11 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
   const own = {
     ...passedOn(surroundings.agentEnv),
     ...(order.launchExtras !== undefined && extrasEnv(order.launchExtras, surroundings.launchDir)),
-    ...(surroundings.tunerPlugin !== undefined && { NCCL_TUNER_PLUGIN: surroundings.tunerPlugin }),
+    ...(surroundings.tunerPlugin !== undefined && {
+      NCCL_TUNER_PLUGIN: surroundings.tunerPlugin,
+      // One library is both.
+      NCCL_PROFILER_PLUGIN: surroundings.tunerPlugin,
+    }),
     ...run.env,
     ...servedDevices(order),
   };

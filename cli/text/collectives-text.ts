@@ -52,6 +52,7 @@ const ARM_COLUMNS: readonly Column[] = [
   { title: "TRIED", least: 12 },
   { title: "STEPS", isRight: true },
   { title: "STEP TIME", isRight: true },
+  { title: "COLLECTIVES", isRight: true },
 ];
 
 export function explanationText(view: CollectiveTunerView, width: number): string {
@@ -81,13 +82,16 @@ export function explanationText(view: CollectiveTunerView, width: number): strin
 const triedRows = ({ collective, minBytes, arms }: RowReason): readonly (readonly string[])[] =>
   arms
     .filter(({ samples }) => samples > 0)
-    .map(({ arm, samples, typicalMicros }) => [
+    .map(({ arm, samples, typicalMicros, slowestMicros }) => [
       collective,
       bytesText(minBytes),
       arm,
       String(samples),
-      `${(typicalMicros / 1000).toFixed(1)} ms`,
+      millisText(typicalMicros),
+      slowestMicros === undefined ? "-" : millisText(slowestMicros),
     ]);
+
+const millisText = (micros: number): string => `${(micros / 1000).toFixed(1)} ms`;
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
 

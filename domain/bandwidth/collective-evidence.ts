@@ -43,11 +43,16 @@ export interface CollectiveReward extends CollectiveRow {
   readonly arm: string;
   readonly calls: number;
   readonly micros: number;
+  /** What the row's collectives alone took, on the slowest rank; absent where some rank's NCCL did not tell. */
+  readonly slowestMicros?: number;
 }
 
 export interface RewardSample {
   readonly arm: string;
+  /** Of the step. */
   readonly micros: number;
+  /** Of the row's collectives; absent when unknown. */
+  readonly slowestMicros?: number;
   readonly version: number;
   /** Identifies the run, as far as 32 bits can: raw times of different jobs are not compared. */
   readonly run: number;
@@ -89,6 +94,8 @@ export interface RowReason extends CollectiveRow {
     readonly arm: string;
     readonly samples: number;
     readonly typicalMicros: number;
+    /** Typical time of the row's collectives in a step; absent when unknown. */
+    readonly slowestMicros?: number;
   }[];
 }
 

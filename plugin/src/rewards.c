@@ -31,10 +31,14 @@ static size_t compose(const struct rewards *rewards) {
     length += (size_t)snprintf(
         text + length, LINE_BYTES,
         "step %" PRIu64 " version %" PRIu64 " %s %s %" PRIu64 " %" PRIu64 " %s calls %" PRIu32
-        " micros %" PRIu64 "\n",
+        " micros %" PRIu64,
         reward->step, reward->version, reward->topology, COLLECTIVES[reward->collective],
         reward->min_bytes, reward->max_bytes,
         reward->arm == ARM_MIXED ? "mixed" : ARMS[reward->arm].name, reward->calls, reward->micros);
+    if (reward->slowest_micros > 0)
+      length += (size_t)snprintf(text + length, LINE_BYTES, " slowest %" PRIu64,
+                                 reward->slowest_micros);
+    length += (size_t)snprintf(text + length, LINE_BYTES, "\n");
   }
   length += (size_t)snprintf(text + length, LINE_BYTES, "end %08" PRIx32 "\n",
                              crc32_of(text, length));

@@ -19,6 +19,8 @@ struct reward {
   uint64_t step;
   uint64_t version;
   uint64_t micros;
+  /** What the row's collectives took on the slowest rank; 0 unknown. */
+  uint64_t slowest_micros;
   uint64_t min_bytes;
   uint64_t max_bytes;
   uint32_t calls;

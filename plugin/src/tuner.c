@@ -22,6 +22,7 @@
 
 #include "nccl_tuner.h"
 #include "policy.h"
+#include "profiler.h"
 #include "rewards.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -30,6 +31,8 @@ enum { NCCL_SYSTEM_ERROR = 2, LOG_INFO = 3, LOG_TUNING = 0x40 };
 
 /** Between two writes of the rewards. */
 static const double WRITE_SECONDS = 0.25;
+/** The times of the last steps by row, and the version of the policy twice. */
+enum { TIMES = TIMED_STEPS * POLICY_ROWS + 2 };
 /** Versions in the name of a vote, which must stay below 2^53. */
 static const int64_t VERSIONS = INT64_C(1) << 21;
 
@@ -67,6 +70,10 @@ static int is_split;
 /** Above zero: what is asked does not run now. */
 static atomic_int asides;
 static uint64_t steps;
+/** The last steps, by their number modulo `TIMED_STEPS`; of one without calls of a row that is zero. */
+static struct reward step_rewards[TIMED_STEPS][POLICY_ROWS];
+/** Up to this one the steps have been noted as rewards. */
+static uint64_t noted_step;
 static struct rewards rewards;
 static double written_at;
 
@@ -156,6 +163,20 @@ static int row_of(const struct communicator *of, int collective, size_t bytes) {
       return at;
   }
   return -1;
+}
+
+int tuner_row(size_t nodes, size_t ranks, int collective, size_t bytes) {
+  int row = -1, is_found = 0;
+  lock(&global_lock);
+  for (struct communicator *of = communicators; of != NULL && !is_found; of = of->next) {
+    if (of->nodes != nodes || of->ranks != ranks) continue;
+    is_found = 1;
+    lock(&of->lock);
+    row = row_of(of, collective, bytes);
+    unlock(&of->lock);
+  }
+  unlock(&global_lock);
+  return row;
 }
 
 /** The arm of this call; counts it. What is asked aside is not counted and never an arm on trial: a graph would keep it. */
@@ -285,15 +306,34 @@ static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) 
   }
 }
 
+/** A newer policy's own if it has been elected, else that of the seal. */
+static uint64_t newest_version(void) {
+  if (!is_seal_read) read_seal();
+  return elected_version > sealed.version ? elected_version : sealed.version;
+}
+
+/** The rewards of the steps up to `last` go to the file. */
+static void note_steps(uint64_t last) {
+  uint64_t first = steps < TIMED_STEPS ? 1 : steps - TIMED_STEPS + 1;
+  for (uint64_t step = noted_step < first ? first : noted_step + 1; step <= last; step += 1)
+    for (int at = 0; at < POLICY_ROWS; at += 1) {
+      const struct reward *reward = &step_rewards[step % TIMED_STEPS][at];
+      if (reward->calls > 0 && reward->micros > 0) rewards_note(&rewards, reward);
+    }
+  if (last > noted_step) noted_step = last;
+}
+
 /**
  * A step of the job has ended after this time; a step of zero or less does not count. Called between steps, by one thread. Returns 1 while a
- * row is exploring: exact timing pays then.
+ * row is exploring: exact timing pays then. Where collectives are timed, a step's reward waits for the times of all ranks, or until
+ * `TIMED_STEPS` more have come.
  */
 EXPORT int orbweaver_collectives_step(double millis) {
-  static struct reward step[POLICY_ROWS];
   int is_exploring = 0;
   lock(&global_lock);
-  memset(step, 0, sizeof step);
+  if (steps >= TIMED_STEPS) note_steps(steps - TIMED_STEPS + 1);
+  struct reward *step = step_rewards[(steps + 1) % TIMED_STEPS];
+  memset(step, 0, sizeof step_rewards[0]);
   for (struct communicator *of = communicators; of != NULL; of = of->next) {
     lock(&of->lock);
     fold_step(of, step);
@@ -308,14 +348,15 @@ EXPORT int orbweaver_collectives_step(double millis) {
     unlock(&of->lock);
   }
   steps += 1;
+  for (int at = 0; at < POLICY_ROWS && millis > 0 && millis < 1e9; at += 1) {
+    if (step[at].calls == 0) continue;
+    step[at].step = steps;
+    step[at].micros = (uint64_t)(millis * 1e3);
+  }
+  profiler_begin_step(steps + 1);
   const char *file = getenv("ORBWEAVER_COLLECTIVES_REWARDS");
   if (file != NULL && is_first_rank()) {
-    for (int at = 0; at < POLICY_ROWS && millis > 0 && millis < 1e9; at += 1) {
-      if (step[at].calls == 0) continue;
-      step[at].step = steps;
-      step[at].micros = (uint64_t)(millis * 1e3);
-      rewards_note(&rewards, &step[at]);
-    }
+    if (!profiler_is_loaded()) note_steps(steps);
     double now = seconds_now();
     if (now - written_at >= WRITE_SECONDS || now < written_at) {
       written_at = now;
@@ -331,7 +372,47 @@ EXPORT void orbweaver_collectives_flush(void) {
   const char *file = getenv("ORBWEAVER_COLLECTIVES_REWARDS");
   if (file == NULL || !is_first_rank()) return;
   lock(&global_lock);
+  note_steps(steps);
   rewards_write(&rewards, file);
+  unlock(&global_lock);
+}
+
+/**
+ * This rank's times of collectives in the last steps but the newest, whose kernels may still run: microseconds by step and row, and the
+ * policy's version twice. The ranks take the largest of each. Returns 0 when NCCL has not loaded the profiler here. It changes no state.
+ */
+EXPORT int orbweaver_collectives_times(int64_t out[TIMES]) {
+  lock(&global_lock);
+  for (uint64_t at = 0; at < TIMED_STEPS; at += 1)
+    for (int row = 0; row < POLICY_ROWS; row += 1) {
+      uint64_t step = steps - (steps - at) % TIMED_STEPS;
+      const struct reward *reward = &step_rewards[at][row];
+      int is_kept = steps >= TIMED_STEPS || (at > 0 && at <= steps);
+      int64_t *time = &out[at * POLICY_ROWS + (uint64_t)row];
+      *time = !is_kept || step == steps || reward->calls == 0
+                  ? 0
+                  : profiler_time(step, row, reward->calls);
+    }
+  int64_t version = (int64_t)newest_version();
+  out[TIMES - 2] = version;
+  out[TIMES - 1] = -version;
+  unlock(&global_lock);
+  return profiler_is_loaded();
+}
+
+/** The largest of all ranks' times: they are those of the slowest rank, and the steps that waited for them become rewards. */
+EXPORT void orbweaver_collectives_slowest(const int64_t times[TIMES]) {
+  lock(&global_lock);
+  int is_known = times[TIMES - 2] == -times[TIMES - 1];
+  for (uint64_t step = noted_step + 1; step < steps; step += 1) {
+    if (step + TIMED_STEPS <= steps) continue;
+    for (int row = 0; row < POLICY_ROWS; row += 1) {
+      int64_t time = times[(step % TIMED_STEPS) * POLICY_ROWS + (uint64_t)row];
+      int is_timed = is_known && time > 0 && time < TIME_UNKNOWN;
+      step_rewards[step % TIMED_STEPS][row].slowest_micros = is_timed ? (uint64_t)time : 0;
+    }
+  }
+  if (steps > 0) note_steps(steps - 1);
   unlock(&global_lock);
 }
 
@@ -433,8 +514,7 @@ EXPORT int orbweaver_collectives_elect(const int64_t votes[4]) {
 /** The newest version that was in force in this process, 0 for none. */
 EXPORT unsigned long long orbweaver_collectives_version(void) {
   lock(&global_lock);
-  if (!is_seal_read) read_seal();
-  unsigned long long version = elected_version > sealed.version ? elected_version : sealed.version;
+  unsigned long long version = newest_version();
   unlock(&global_lock);
   return version;
 }

@@ -57,6 +57,14 @@ describe("the file of rewards", () => {
     ]);
   });
 
+  it("says what the collectives took on the slowest rank, where that is known", () => {
+    const timed = line(7).replace("\n", " slowest 18400\n");
+    expect(rewardsIn(fileOf(timed, line(8)))?.map(({ slowestMicros }) => slowestMicros)).toEqual([
+      18400,
+      undefined,
+    ]);
+  });
+
   it("says nothing when it is torn, wherever it is cut", () => {
     const whole = fileOf(line(1), line(2));
     for (let cut = 0; cut < whole.length; cut += 1)
@@ -167,7 +175,7 @@ it.each([
 });
 
 describe("the plugin", () => {
-  const SHOW = 'echo "plugin=$NCCL_TUNER_PLUGIN"';
+  const SHOW = 'echo "plugin=$NCCL_TUNER_PLUGIN profiler=$NCCL_PROFILER_PLUGIN"';
   const GANG = [
     { host: OTHER_HOST, mask: 1, address: "10.0.0.2" },
     { host: HOST, mask: 1, address: "10.0.0.1" },
@@ -213,7 +221,7 @@ describe("the plugin", () => {
   it("is named to the processes where every host of the gang has the same, and each host says so", async () => {
     const { digest } = pluginIn();
     const { agent, file, said } = await started(digest, TUNED);
-    expect(said).toBe(`plugin=${file}\n`);
+    expect(said).toBe(`plugin=${file} profiler=${file}\n`);
     expect(agent.task.beats[0]).toMatchObject({ phase: "prepared", tuner: digest });
   });
 
@@ -222,6 +230,6 @@ describe("the plugin", () => {
     { name: "another host has another build", tuner: "0123", launchExtras: TUNED },
     { name: "the job does not ask for it", tuner: pluginIn().digest, launchExtras: undefined },
   ])("is named to nobody where $name", async ({ tuner, launchExtras }) => {
-    expect((await started(tuner, launchExtras)).said).toBe("plugin=\n");
+    expect((await started(tuner, launchExtras)).said).toBe("plugin= profiler=\n");
   });
 });

@@ -5,11 +5,13 @@
  */
 
 import { execFile, execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { rewardsIn } from "../../agent/folder/rewards-file.ts";
+import type { CollectiveReward } from "../../domain/bandwidth/collective-evidence.ts";
 import { COLLECTIVES } from "../../domain/bandwidth/collective-arm.ts";
 import { policyText } from "../../tuning/policy-file.ts";
 import { armAt, rowFor, type Policy } from "../../tuning/policy.ts";
@@ -58,6 +60,16 @@ if (!compiler) {
       expect(stdout).toMatch(/broken texts tried, taken \d+, 0$/m);
     });
 
+    it.each([1, 2])(
+      "tells how long collectives take on the slowest rank, or that it does not know, seed %i",
+      async (seed) => {
+        const library = path.join(build, "checked.so");
+        const { stdout } = await run(path.join(build, "profiled"), [library, "600", String(seed)]);
+        expect(stdout).toMatch(/^not that of the slowest rank +0$/m);
+        expect(stdout).toMatch(/^a rank without the profiler: .* 0, 0$/m);
+      },
+    );
+
     it("decides without memory, files or waiting", async () => {
       const library = path.join(build, "libnccl-tuner-orbweaver.so");
       const { stdout } = await run(path.join(build, "speed"), [library, "20000"]);
@@ -100,7 +112,7 @@ if (!compiler) {
     // Without Python there is no training script either.
     if (hasPython()) {
       it("has reporters that vote: all ranks take a policy at the same step", async () => {
-        const rows = await chosenByRanks(-1);
+        const { rows } = await chosenByRanks(-1);
         expect(rows.every((row) => new Set(row.map(String)).size === 1)).toBe(true);
         expect(rows.map(([first]) => String(first))).toEqual([
           "",
@@ -119,16 +131,33 @@ if (!compiler) {
       });
 
       it("gives a call that is recorded into a graph the settled arm, and goes on with the trial after it", async () => {
-        const rows = await chosenByRanks(-1, 5);
+        const { rows } = await chosenByRanks(-1, 5);
         expect(rows.every((row) => new Set(row.map(String)).size === 1)).toBe(true);
         // Step 5 would be the second of the trial: it is recorded, so step 6 is.
         expect(rows.map(([first]) => String(first)).slice(3, 8)).toEqual(["", "5", "2", "5", "2"]);
       });
 
       it("has reporters that vote: no rank takes what one of them cannot take", async () => {
-        const rows = await chosenByRanks(2);
+        const { rows } = await chosenByRanks(2);
         expect(rows).toHaveLength(12);
         expect(new Set(rows.flat().map(String))).toEqual(new Set([""]));
+      });
+
+      it("has reporters that exchange times: a reward has that of the slowest rank", async () => {
+        const { rewards } = await chosenByRanks(-1, -1, -1);
+        // The policy is in force from step 5 on, and steps at which exact timing begins or ends do not count. The last exchange is after step
+        // 12, when the kernels of step 12 may still run.
+        expect(rewards.map(({ step, slowestMicros }) => [step, slowestMicros])).toEqual([
+          ...[8, 9, 10, 11].map((step) => [step, 4000]),
+          [12, undefined],
+        ]);
+      });
+
+      it("has reporters that exchange times: none is known where one rank cannot tell", async () => {
+        const { rewards } = await chosenByRanks(-1, -1, 3);
+        expect(rewards.map(({ slowestMicros }) => slowestMicros)).toEqual(
+          Array<undefined>(5).fill(undefined),
+        );
       });
     }
   });
@@ -143,23 +172,35 @@ function hasPython(): boolean {
   }
 }
 
-/** The cells of the cost table that each of four ranks chose, step by step; `lacking` has no plugin; step `recorded` goes into a graph. */
+/**
+ * The cells of the cost table that each of four ranks chose, step by step, and the rewards of the first; `lacking` has no plugin; step `recorded`
+ * goes into a graph; where `untimed` is given, NCCL tells all ranks but that one how long collectives take.
+ */
 async function chosenByRanks(
   lacking: number,
   recorded?: number,
-): Promise<readonly (readonly (readonly number[])[])[]> {
+  untimed?: number,
+): Promise<{
+  readonly rows: readonly (readonly (readonly number[])[])[];
+  readonly rewards: readonly CollectiveReward[];
+}> {
   const folder = mkdtempSync(path.join(build, "ranks-"));
   writeFileSync(path.join(folder, "policy"), policyText(VOTED));
   const library = path.join(build, "libnccl-tuner-orbweaver.so");
   const program = path.join(import.meta.dirname, "reporter_ranks.py");
   const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
-  const words = [program, library, folder, lacking, recorded ?? []].flat().map(String);
+  const words = [program, library, folder, lacking, recorded ?? [], untimed ?? []]
+    .flat()
+    .map(String);
   const { stdout } = await run("python3", words, { env });
   // The program prints lists of lists of numbers.
-  return stdout
+  const rows = stdout
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as number[][]);
+  const file = path.join(folder, "rewards");
+  const text = existsSync(file) ? readFileSync(file, "latin1") : "";
+  return { rows, rewards: rewardsIn(text) ?? [] };
 }
 
 const VOTED: Policy = {

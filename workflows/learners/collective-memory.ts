@@ -113,8 +113,16 @@ const withWorld = (memory: CollectiveMemory, world: OverlapEvidence): Collective
   worlds: [...memory.worlds.filter(({ hasOverlap }) => hasOverlap !== world.hasOverlap), world],
 });
 
-const isFit = ({ micros, calls, minBytes, maxBytes }: CollectiveReward): boolean =>
-  micros > 0 && micros <= MAX_MICROS && calls > 0 && minBytes <= maxBytes;
+const isFit = ({
+  micros,
+  slowestMicros = micros,
+  calls,
+  minBytes,
+  maxBytes,
+}: CollectiveReward): boolean =>
+  isTime(micros) && isTime(slowestMicros) && calls > 0 && minBytes <= maxBytes;
+
+const isTime = (micros: number): boolean => micros > 0 && micros <= MAX_MICROS;
 
 /** The rewards, those as `mixed` that say nothing of time. */
 function telling(
@@ -139,7 +147,7 @@ function telling(
 const withRewardOf =
   (run: number) =>
   (rows: readonly RowEvidence[], reward: CollectiveReward): readonly RowEvidence[] => {
-    const { collective, minBytes, maxBytes, arm, calls, micros, version } = reward;
+    const { collective, minBytes, maxBytes, arm, calls, micros, slowestMicros, version } = reward;
     const isOf = isSameRow(reward);
     const former = rows.find(isOf);
     if (former === undefined && rows.length >= MAX_ROWS) return rows;
@@ -151,7 +159,13 @@ const withRewardOf =
       maxBytes,
       calls: most,
       run,
-      samples: arm === "mixed" ? samples : keptSamples([...samples, { arm, micros, version, run }]),
+      samples:
+        arm === "mixed"
+          ? samples
+          : keptSamples([
+              ...samples,
+              { arm, micros, version, run, ...(slowestMicros !== undefined && { slowestMicros }) },
+            ]),
     };
     return former === undefined ? [...rows, row] : rows.map((each) => (isOf(each) ? row : each));
   };

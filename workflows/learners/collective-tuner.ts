@@ -168,9 +168,9 @@ function checkReport(report: RewardReport): void {
 
 function isReward(reward: unknown): boolean {
   if (typeof reward !== "object" || reward === null) return false;
-  const { step, version, minBytes, maxBytes, calls, micros, arm, collective } =
+  const { step, version, minBytes, maxBytes, calls, micros, slowestMicros, arm, collective } =
     reward as CollectiveReward; // each is looked at here
-  const numbers = [step, version, minBytes, maxBytes, calls, micros];
+  const numbers = [step, version, minBytes, maxBytes, calls, micros, slowestMicros ?? micros];
   return numbers.every(Number.isSafeInteger) && [arm, collective].every(isWord);
 }
 

@@ -48,8 +48,17 @@ function tune(memory: CollectiveMemory): CollectiveMemory {
   );
 }
 
+interface Job {
+  readonly used: readonly Used[];
+  readonly steps: number;
+  /** Of a step, in ms. */
+  readonly compute: number;
+  /** NCCL tells what the collectives of a row take. */
+  readonly isTimed?: boolean;
+}
+
 /** The policy after so many steps, and what the steps took. */
-function train(used: readonly Used[], steps: number, seed: number) {
+function train({ used, steps, compute, isTimed = false }: Job, seed: number) {
   const random = randomFrom(seed, "steps");
   let memory = tune(NO_COLLECTIVE_MEMORY);
   let { rows, version } = inForce(memory);
@@ -57,7 +66,7 @@ function train(used: readonly Used[], steps: number, seed: number) {
   let untold: CollectiveReward[] = [];
   const millis: number[] = [];
   for (let step = 1; step <= steps; step += 1) {
-    let total = 100;
+    let total = compute;
     const rewards = used.map((row, at): Omit<CollectiveReward, "micros"> => {
       const followed = rows.find(
         ({ collective, minBytes }) => collective === row.collective && minBytes === row.minBytes,
@@ -66,10 +75,15 @@ function train(used: readonly Used[], steps: number, seed: number) {
       const first = counts[at] ?? 0;
       const arms = Array.from({ length: row.calls }, (_, call) => armAt(followed, first + call));
       counts[at] = first + row.calls;
-      for (const arm of arms) total += row.millisOf(arm) / row.calls;
+      const own = arms.reduce((sum, each) => sum + row.millisOf(each) / row.calls, 0);
+      total += own;
+      const slowestMicros = Math.round(1000 * own * (1 + 0.05 * random.unit()));
       const { collective, minBytes, maxBytes } = followed;
       const arm = new Set(arms).size === 1 ? (arms[0] ?? "mixed") : "mixed";
-      return { step, version, collective, minBytes, maxBytes, arm, calls: row.calls };
+      return {
+        ...{ step, version, collective, minBytes, maxBytes, arm, calls: row.calls },
+        ...(isTimed && { slowestMicros }),
+      };
     });
     const taken = total * (1 + 0.03 * (random.unit() - 0.5));
     millis.push(taken);
@@ -116,7 +130,7 @@ describe("a job that follows its policies", () => {
         best: "tree/simple",
       },
     ];
-    const { rows, millis, version } = train(used, 400, seed);
+    const { rows, millis, version } = train({ used, steps: 400, compute: 100 }, seed);
     for (const { collective, minBytes, best } of used) {
       const row = rows.find((each) => each.collective === collective && each.minBytes === minBytes);
       expect(row?.arm).toBe(best);
@@ -126,4 +140,22 @@ describe("a job that follows its policies", () => {
     expect(millis.reduce((sum, each) => sum + each, 0)).toBeLessThan(400 * 300 * 0.85);
     expect(version).toBeLessThan(25);
   });
+
+  it.each([1, 2, 3])(
+    "finds what 15 %% of communication gains where its collectives are timed, seed %i",
+    (seed) => {
+      const used = [
+        {
+          ...{ collective: "allreduce", minBytes: 16 * MiB, calls: 4, best: "tree/simple" },
+          millisOf: arm("tree/simple", 142, 150),
+        },
+      ];
+      const { rows } = train({ used, steps: 400, compute: 850, isTimed: true }, seed);
+      const row = rows.find(
+        (each) => each.collective === "allreduce" && each.minBytes === 16 * MiB,
+      );
+      expect(row).toMatchObject({ arm: "tree/simple" });
+      expect(row?.explore).toBeUndefined();
+    },
+  );
 });

@@ -69,11 +69,24 @@ describe("rewards that come in", () => {
     { name: "took no time", over: { micros: 0 } },
     { name: "took a day", over: { micros: 86_400e6 } },
     { name: "has no call", over: { calls: 0 } },
+    { name: "has collectives that took no time", over: { slowestMicros: 0 } },
+    { name: "has collectives that took a day", over: { slowestMicros: 86_400e6 } },
     { name: "has a band upside down", over: { minBytes: 9, maxBytes: 3 } },
   ])("that $name say nothing", ({ over }) => {
     const { memory, isNew } = takeInRewards(NO_COLLECTIVE_MEMORY, report([reward(over)]));
     expect(isNew).toBe(false);
     expect(memory).toMatchObject({ heard: 0, unfit: 1, worlds: [] });
+  });
+
+  it("are kept with what the collectives took, where that was told", () => {
+    const memory = notified(
+      NO_COLLECTIVE_MEMORY,
+      report([reward({ slowestMicros: 300 }), reward({ step: 2 })]),
+    );
+    expect(worldOf(memory, true).rows[0]?.samples).toMatchObject([
+      { micros: 1000, slowestMicros: 300 },
+      { micros: 1000 },
+    ]);
   });
 
   it("under several arms say how many calls a step has, and nothing of time", () => {
