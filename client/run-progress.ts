@@ -1,6 +1,7 @@
 /** @file The progress of each host of a running job, from the heartbeats that Temporal shows of its pending `run` activities. */
 
 import type { Client } from "@temporalio/client";
+import { isNcclPlugins, type NcclPlugins } from "../domain/bandwidth/collective-evidence.ts";
 import type { GpuUse } from "../domain/lease/gpu-use.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import { decodedPayloads } from "./payloads.ts";
@@ -15,6 +16,8 @@ export interface RunProgress {
   readonly measuredGbs?: number;
   /** Typical time of a training step so far. */
   readonly stepMs?: number;
+  /** What NCCL has loaded of the collectives plugin there; absent while unknown. */
+  readonly ncclPlugins?: NcclPlugins;
   /** The port of rank 0, as its host says it. */
   readonly masterPort?: number;
   /** Address and plan of its model service. */
@@ -57,6 +60,7 @@ function readHeartbeat(
   const startedAtMs = beat.get("startedAtMs");
   const measuredGbs = beat.get("measuredGbs");
   const stepMs = beat.get("stepMs");
+  const ncclPlugins = beat.get("ncclPlugins");
   const masterPort = beat.get("masterPort");
   const served = servedIn(beat.get("served"));
   return {
@@ -65,6 +69,7 @@ function readHeartbeat(
     ...(typeof startedAtMs === "number" && { startedAtMs }),
     ...(typeof measuredGbs === "number" && { measuredGbs }),
     ...(typeof stepMs === "number" && { stepMs }),
+    ...(isNcclPlugins(ncclPlugins) && { ncclPlugins }),
     ...(typeof masterPort === "number" && { masterPort }),
     ...(served !== undefined && { served }),
   };

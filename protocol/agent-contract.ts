@@ -5,6 +5,7 @@
  * slots of its own, so that long runs never starve it. Every order is idempotent by (lease, token).
  */
 
+import type { NcclPlugins } from "../domain/bandwidth/collective-evidence.ts";
 import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/values/ids.ts";
@@ -179,6 +180,8 @@ export interface RunHeartbeat {
   readonly measuredGbs?: number;
   /** Typical time of a step so far, see `steps-file.ts`. */
   readonly stepMs?: number;
+  /** What NCCL has loaded of the plugin here, see `nccl-file.ts`. */
+  readonly ncclPlugins?: NcclPlugins;
   /** Of a served model, once it answers. */
   readonly served?: ServedFact;
   /** Of a batch: the tasks that run now, and how many have ended. */
@@ -213,6 +216,8 @@ export interface RunReport {
   readonly messages?: MessageProfile;
   /** Typical time of a step, likewise. */
   readonly stepMs?: number;
+  /** What NCCL had loaded of the plugin here; absent when unknown. */
+  readonly ncclPlugins?: NcclPlugins;
   /** The most memory that the launch used at once there, file cache included; absent where it was not limited. */
   readonly peakMemoryBytes?: number;
   /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */

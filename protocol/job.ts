@@ -1,5 +1,6 @@
 /** @file What a job is told, what it shows of itself and which lease it denies, and what it leaves when it ends. */
 
+import type { HostPlugins } from "../domain/bandwidth/collective-evidence.ts";
 import type { BandwidthNote } from "../domain/lease/bandwidth-note.ts";
 import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
 import type { FailureCode, PendingCode } from "../domain/values/codes.ts";
@@ -133,6 +134,8 @@ export interface AttemptView {
   readonly measuredGbs?: number;
   /** Typical time of a training step, likewise. */
   readonly stepMs?: number;
+  /** What NCCL had loaded of the collectives plugin, on hosts that lack some of it, once it has ended. */
+  readonly ncclPlugins?: readonly HostPlugins[];
   /** The most host memory that it used at once on any host, file cache included, once it has ended. */
   readonly peakMemoryBytes?: number;
   /** The newest complete one of the job that any of its hosts saw at the end. */

@@ -20,6 +20,7 @@ import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
 import { forgetUnstored, maskOn, refOf, runOf, type AgentHost } from "./agent-host.ts";
 import { gpuIds, secretNames } from "./rank-environment.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
+import { readNcclPlugins } from "../folder/nccl-file.ts";
 import { readSteps } from "../folder/steps-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure, stoppedWatching, staysOpen } from "../system/failures.ts";
@@ -173,7 +174,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
 const isAwaitedByNone = ({ gang, taskBatch, run: { command } }: RunOrder): boolean =>
   gang.length === 1 && taskBatch === undefined && !isServing(command);
 
-/** Adds the bandwidth and the step that its processes have measured so far, and the address of its service. */
+/** Adds what is known of its processes so far: bandwidth, step, what NCCL has loaded, and the address of its service. */
 function withMeasured(
   beat: RunHeartbeat | undefined,
   { files, system }: LocalRun,
@@ -181,11 +182,13 @@ function withMeasured(
   if (beat?.phase !== "running" || beat.tasks !== undefined) return beat;
   const measuredGbs = readBandwidth(system.files, files.dir)?.gbs;
   const stepMs = readSteps(system.files, files.dir);
+  const ncclPlugins = readNcclPlugins(system.files, files.dir);
   const served = readServing(system.files, files.dir);
   return {
     ...beat,
     ...(measuredGbs !== undefined && { measuredGbs }),
     ...(stepMs !== undefined && { stepMs }),
+    ...(ncclPlugins !== undefined && { ncclPlugins }),
     ...(served !== undefined && { served }),
   };
 }

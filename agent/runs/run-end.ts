@@ -15,6 +15,7 @@ import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
 import { newestCheckpoint } from "../folder/checkpoints.ts";
 import { rankDir, taskDir, type Claim, type StopNote } from "../folder/launch-files.ts";
+import { readNcclPlugins } from "../folder/nccl-file.ts";
 import { readSteps } from "../folder/steps-file.ts";
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
@@ -194,6 +195,7 @@ function reportOf(
       checkpoint: checkpointLeft(host, run, runs),
       measured: readBandwidth(disk, files.dir),
       stepMs: readSteps(disk, files.dir),
+      ncclPlugins: readNcclPlugins(disk, files.dir),
       lastLines: (rank) => lastLines(disk, rankDir(files.dir, rank), LAST_LINES_BYTES),
     });
   }

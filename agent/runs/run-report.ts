@@ -7,6 +7,7 @@
  */
 
 import type { MeasuredFigure } from "../folder/bandwidth-file.ts";
+import type { NcclPlugins } from "../../domain/bandwidth/collective-evidence.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type {
   CheckpointMark,
@@ -30,6 +31,8 @@ export interface Facts {
   readonly measured?: MeasuredFigure | undefined;
   /** Of a step, by the processes here; absent when they wrote none, or too few. */
   readonly stepMs?: number | undefined;
+  /** What NCCL has loaded of the plugin here; absent when unknown. */
+  readonly ncclPlugins?: NcclPlugins | undefined;
   /** Of the launch's group, where its memory is limited. */
   readonly memory?: (MemoryUse & { readonly limitBytes: number }) | undefined;
   lastLines(rank: number): string;
@@ -37,7 +40,7 @@ export interface Facts {
 }
 
 export function runReport(facts: Facts): RunReport {
-  const { order, phase, checkpoint, measured, stepMs, memory, nowMs } = facts;
+  const { order, phase, checkpoint, measured, stepMs, ncclPlugins, memory, nowMs } = facts;
   const status = phase.kind === "revoked" ? undefined : phase.status;
   const ranks = (status?.ranks ?? []).flatMap(({ rank, end }): RankEnd[] => {
     if (end === undefined) return [];
@@ -55,6 +58,7 @@ export function runReport(facts: Facts): RunReport {
     ...(measured !== undefined && { measuredGbs: measured.gbs }),
     ...(measured?.messages !== undefined && { messages: measured.messages }),
     ...(stepMs !== undefined && { stepMs }),
+    ...(ncclPlugins !== undefined && { ncclPlugins }),
     ...(memory?.peakBytes !== undefined && { peakMemoryBytes: memory.peakBytes }),
   };
 }

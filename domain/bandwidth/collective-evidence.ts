@@ -5,6 +5,8 @@
  * not break the data that an earlier one has stored.
  */
 
+import type { HostId } from "../values/ids.ts";
+
 /** Placements whose collectives behave alike. */
 export interface TopologyClass {
   /** The cluster of the GPUs; a gang over several clusters joins their names by `+`. */
@@ -32,6 +34,17 @@ export const isSameRow =
     row.collective === key.collective &&
     row.minBytes === key.minBytes &&
     row.maxBytes === key.maxBytes;
+
+/** What NCCL has loaded of the plugin: tuner and profiler, the tuner alone, or nothing, so that it keeps its own choices. */
+export const NCCL_PLUGINS = ["both", "tuner", "none"] as const;
+export type NcclPlugins = (typeof NCCL_PLUGINS)[number];
+export const isNcclPlugins = (value: unknown): value is NcclPlugins =>
+  NCCL_PLUGINS.some((each) => each === value);
+
+export interface HostPlugins {
+  readonly host: HostId;
+  readonly plugins: NcclPlugins;
+}
 
 /** The time of one step of a job, and for each row the arm that all its calls had. */
 export interface CollectiveReward extends CollectiveRow {

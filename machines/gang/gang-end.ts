@@ -14,6 +14,7 @@ import type {
   StopReport,
   TaskEnd,
 } from "../../protocol/agent-contract.ts";
+import type { HostPlugins } from "../../domain/bandwidth/collective-evidence.ts";
 import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
 
 export interface GangEnd {
@@ -27,6 +28,8 @@ export interface GangEnd {
   readonly measuredGbs?: number;
   /** Typical time of its training steps, likewise. */
   readonly stepMs?: number;
+  /** What NCCL had loaded of the collectives plugin, on hosts that lack some of it. */
+  readonly ncclPlugins?: readonly HostPlugins[];
   /** The most memory that any host's part used at once, where that is known. */
   readonly peakMemoryBytes?: number;
   /** The ends of a batch's tasks, as its hosts reported them. */
@@ -81,6 +84,9 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
   const inOrder = [...reports].sort((a, b) => byCodeUnit(a.host, b.host));
   const [measuredGbs] = inOrder.flatMap((report) => report.measuredGbs ?? []);
   const [stepMs] = inOrder.flatMap((report) => report.stepMs ?? []);
+  const ncclPlugins = inOrder.flatMap(({ host, ncclPlugins: plugins = "both" }) =>
+    plugins === "both" ? [] : [{ host, plugins }],
+  );
   return {
     end: cause !== undefined ? "failed" : endOf(reports, ends),
     ...(cause !== undefined && { cause }),
@@ -95,6 +101,7 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
     ...(checkpoint !== undefined && { checkpoint }),
     ...(measuredGbs !== undefined && { measuredGbs }),
     ...(stepMs !== undefined && { stepMs }),
+    ...(ncclPlugins.length > 0 && { ncclPlugins }),
     ...(peaks.length > 0 && { peakMemoryBytes: Math.max(...peaks) }),
     ...(reports.some(({ tasks }) => tasks !== undefined) && {
       tasks: reports.flatMap(({ tasks = [] }) => tasks),

@@ -177,7 +177,7 @@ function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): J
 /** The run is over: its end is noted, and the fleet is told. */
 function settle(job: Job, end: GangEnd): Job {
   const { end: how, cause, startedAtMs, endedAtMs, checkpoint } = end;
-  const { measuredGbs, stepMs, peakMemoryBytes } = end;
+  const { measuredGbs, stepMs, ncclPlugins, peakMemoryBytes } = end;
   const { givenUp } = job;
   const isGivenUp = givenUp !== undefined && gaveWay(end);
   const noted = changeAttempt(job, ({ preempted, ...former }) => {
@@ -189,6 +189,7 @@ function settle(job: Job, end: GangEnd): Job {
       ...(startedAtMs !== undefined && { startedAtMs }),
       ...(measuredGbs !== undefined && { measuredGbs }),
       ...(stepMs !== undefined && { stepMs }),
+      ...(ncclPlugins !== undefined && { ncclPlugins }),
       ...(peakMemoryBytes !== undefined && { peakMemoryBytes }),
       ...(checkpoint !== undefined && { checkpoint: checkpoint.path }),
       ...(cause !== undefined && !isPreempted && !isGivenUp && { cause }),

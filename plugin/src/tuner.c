@@ -13,8 +13,10 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -31,6 +33,8 @@ enum { NCCL_SYSTEM_ERROR = 2, LOG_INFO = 3, LOG_TUNING = 0x40 };
 
 /** Between two writes of the rewards. */
 static const double WRITE_SECONDS = 0.25;
+/** A job that has made so many steps has made its communicators. */
+static const uint64_t SETTLED_STEPS = 10;
 /** The times of the last steps by row, and the version of the policy twice. */
 enum { TIMES = TIMED_STEPS * POLICY_ROWS + 2 };
 /** Versions in the name of a vote, which must stay below 2^53. */
@@ -69,6 +73,10 @@ static uint64_t elected_version;
 static int is_split;
 /** Above zero: what is asked does not run now. */
 static atomic_int asides;
+/** NCCL has asked for a tuner in this process. */
+static int is_loaded;
+/** What the file beside the rewards says of NCCL; 0: there is none yet. */
+static int noted_loads;
 static uint64_t steps;
 /** The last steps, by their number modulo `TIMED_STEPS`; of one without calls of a row that is zero. */
 static struct reward step_rewards[TIMED_STEPS][POLICY_ROWS];
@@ -128,6 +136,7 @@ static int init(void **context, size_t ranks, size_t nodes, nccl_logger_fn logge
   made->nodes = nodes;
   atomic_flag_clear(&made->lock);
   lock(&global_lock);
+  is_loaded = 1;
   if (!is_seal_read) read_seal();
   if (sealed.version > 0) put_in_force(made, &sealed);
   made->is_split = is_split;
@@ -306,6 +315,31 @@ static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) 
   }
 }
 
+/** One process on each host writes: the first there, or the only one that Orbweaver starts. */
+static int is_first_local(void) {
+  const char *rank = getenv("LOCAL_RANK");
+  return rank == NULL || strcmp(rank, "0") == 0;
+}
+
+/**
+ * Beside the rewards stands what NCCL has loaded on this host, once the job has made some steps. An NCCL that knows no tuner ignores the plugin
+ * without a word, and only the reporter's steps run here.
+ */
+static void note_loads(const char *file) {
+  char path[PATH_MAX], aside[PATH_MAX], text[64];
+  int loads = 1 + 2 * is_loaded + 4 * profiler_is_loaded();
+  if (loads == noted_loads) return;
+  int length = snprintf(path, sizeof path, "%s.nccl", file);
+  int size = snprintf(aside, sizeof aside, "%s.nccl.tmp", file);
+  if (length < 0 || size < 0 || (size_t)size >= sizeof aside) return;
+  size = snprintf(text, sizeof text, "orbweaver-nccl 1\ntuner %s\nprofiler %s\n", is_loaded ? "yes" : "no",
+                  profiler_is_loaded() ? "yes" : "no");
+  int handle = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (handle < 0) return;
+  int is_whole = write(handle, text, (size_t)size) == size;
+  if (close(handle) == 0 && is_whole && rename(aside, path) == 0) noted_loads = loads;
+}
+
 /** A newer policy's own if it has been elected, else that of the seal. */
 static uint64_t newest_version(void) {
   if (!is_seal_read) read_seal();
@@ -355,6 +389,7 @@ EXPORT int orbweaver_collectives_step(double millis) {
   }
   profiler_begin_step(steps + 1);
   const char *file = getenv("ORBWEAVER_COLLECTIVES_REWARDS");
+  if (file != NULL && steps >= SETTLED_STEPS && is_first_local()) note_loads(file);
   if (file != NULL && is_first_rank()) {
     if (!profiler_is_loaded()) note_steps(steps);
     double now = seconds_now();

@@ -36,14 +36,14 @@ static void copy_library(const char *from) {
 }
 
 static void remove_folder(void) {
-  static const char *const NAMES[] = {"rewards", "rewards.tmp"};
+  static const char *const NAMES[] = {"rewards", "rewards.tmp", "rewards.nccl"};
   char path[64];
   for (int r = 0; r < RANKS; r += 1) {
     unlink(paths[r]);
     snprintf(path, sizeof path, "%s/%d.policy", folder, r);
     unlink(path);
   }
-  for (size_t at = 0; at < 2; at += 1) {
+  for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at += 1) {
     snprintf(path, sizeof path, "%s/%s", folder, NAMES[at]);
     unlink(path);
   }

@@ -72,7 +72,7 @@ static void *symbol(void *library, const char *name) {
   return found;
 }
 
-static void load(struct played *of, const char *from, int rank, int has_profiler) {
+static void load(struct played *of, const char *from, int rank, int has_tuner, int has_profiler) {
   static char bytes[1 << 22];
   char path[80];
   snprintf(path, sizeof path, "%s/%d.so", folder, rank);
@@ -92,7 +92,8 @@ static void load(struct played *of, const char *from, int rank, int has_profiler
   *(void **)&of->flush = symbol(of->library, "orbweaver_collectives_flush");
   *(void **)&of->times = symbol(of->library, "orbweaver_collectives_times");
   *(void **)&of->slowest = symbol(of->library, "orbweaver_collectives_slowest");
-  of->tuner->init(&of->tuned, 7, PLAYED, 2, NULL, NULL, NULL);
+  of->tuned = NULL;
+  if (has_tuner) of->tuner->init(&of->tuned, 7, PLAYED, 2, NULL, NULL, NULL);
   int kinds = 0;
   of->profiled = NULL;
   if (!has_profiler) return;
@@ -216,7 +217,7 @@ static uint64_t play(const char *library, uint64_t steps, uint64_t seed, int lac
   static int64_t own[TIMES], all[TIMES];
   snprintf(path, sizeof path, "%s/rewards", folder);
   setenv("ORBWEAVER_COLLECTIVES_REWARDS", path, 1);
-  for (int rank = 0; rank < PLAYED; rank += 1) load(&ranks[rank], library, rank, rank != lacking);
+  for (int rank = 0; rank < PLAYED; rank += 1) load(&ranks[rank], library, rank, 1, rank != lacking);
   for (uint64_t step = 1; step <= steps; step += 1) {
     play_step(step, &seed);
     for (int rank = 0; rank < PLAYED; rank += 1) {
@@ -246,6 +247,35 @@ static uint64_t play(const char *library, uint64_t steps, uint64_t seed, int lac
     dlclose(ranks[rank].library);
   }
   return wrong;
+}
+
+/** Whether the file that says what NCCL has loaded says so; it is removed. */
+static int is_noted(const char *tuner, const char *profiler) {
+  char path[80], text[80], want[80];
+  snprintf(path, sizeof path, "%s/rewards.nccl", folder);
+  snprintf(want, sizeof want, "orbweaver-nccl 1\ntuner %s\nprofiler %s\n", tuner, profiler);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return 0;
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  unlink(path);
+  return strcmp(text, want) == 0;
+}
+
+/** An NCCL that has loaded so much is named after ten steps of the job, and not before. */
+static int names_loads(const char *library, int has_tuner, int has_profiler) {
+  struct played one;
+  int is_early = 0;
+  load(&one, library, 0, has_tuner, has_profiler);
+  for (int step = 1; step <= 10; step += 1) {
+    is_early = is_early || is_noted("yes", "yes") || is_noted("no", "no");
+    one.step(10.0);
+  }
+  int is_right = !is_early && is_noted(has_tuner ? "yes" : "no", has_profiler ? "yes" : "no");
+  if (has_tuner) one.tuner->end(one.tuned);
+  if (has_profiler) one.profiler->finalize(one.profiled);
+  dlclose(one.library);
+  return is_right;
 }
 
 static void seal_policy(void) {
@@ -281,12 +311,18 @@ int main(int argc, char **argv) {
   uint64_t timed = 0, untimed = 0, lacking_timed = 0, lacking_untimed = 0;
   uint64_t wrong = play(argv[1], steps, seed, -1, &timed, &untimed);
   uint64_t lacking = play(argv[1], steps, seed, 2, &lacking_timed, &lacking_untimed);
+  is_noted("yes", "yes");
+  int named = names_loads(argv[1], 0, 0) + names_loads(argv[1], 1, 0) + names_loads(argv[1], 1, 1);
+  char path[80];
+  snprintf(path, sizeof path, "%s/rewards", folder);
+  unlink(path);
   rmdir(folder);
+  printf("what NCCL has loaded, named       %d of 3\n", named);
   printf("rewards with a time, without      %" PRIu64 ", %" PRIu64 "\n", timed, untimed);
   printf("not that of the slowest rank      %" PRIu64 "\n", wrong);
   printf("a rank without the profiler: with a time, wrong %" PRIu64 ", %" PRIu64 "\n", lacking_timed,
          lacking);
-  int is_good = wrong == 0 && lacking == 0 && timed > 0 && lacking_timed == 0;
+  int is_good = named == 3 && wrong == 0 && lacking == 0 && timed > 0 && lacking_timed == 0;
   for (int fault = 0; fault < FAULTS; fault += 1) is_good = is_good && seen_faults[fault] > 0;
   return is_good ? 0 : 1;
 }

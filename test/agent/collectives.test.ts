@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { nodeSystem } from "../../agent/system/node-system.ts";
 import { reportCollectives } from "../../agent/telemetry/collectives-report.ts";
 import { extrasDir } from "../../agent/folder/extra-files.ts";
+import { ncclFile, readNcclPlugins } from "../../agent/folder/nccl-file.ts";
 import { findTunerPlugin } from "../../agent/runs/tuner-plugin.ts";
 import type { RunHeartbeat } from "../../protocol/agent-contract.ts";
 import { readRewards, rewardsIn } from "../../agent/folder/rewards-file.ts";
@@ -15,6 +16,7 @@ import {
   POLICY_FILE,
   POLICY_VARIABLE,
   REWARDS_FILE,
+  REWARDS_VARIABLE,
   type AskTuner,
 } from "../../protocol/collective-files.ts";
 import { NO_POLICY } from "../../domain/bandwidth/collective-evidence.ts";
@@ -106,6 +108,36 @@ const TUNED = {
     },
   ],
 };
+
+describe("what NCCL has loaded of the plugin", () => {
+  const textOf = (tuner: string, profiler: string): string =>
+    `orbweaver-nccl 1\ntuner ${tuner}\nprofiler ${profiler}\n`;
+  it.each([
+    { name: "both", text: textOf("yes", "yes"), want: "both" },
+    { name: "the tuner alone", text: textOf("yes", "no"), want: "tuner" },
+    { name: "nothing", text: textOf("no", "no"), want: "none" },
+    { name: "a text that is cut off", text: textOf("no", "no").slice(0, -1), want: undefined },
+    { name: "a word that is none of ours", text: textOf("perhaps", "no"), want: undefined },
+    { name: "a text without an end", text: textOf("no", "no").repeat(9), want: undefined },
+  ])("is read: $name", ({ text, want }) => {
+    const dir = folder();
+    mkdirSync(extrasDir(dir), { recursive: true });
+    expect(readNcclPlugins(nodeSystem.files, dir)).toBeUndefined();
+    writeFileSync(ncclFile(dir), text);
+    expect(readNcclPlugins(nodeSystem.files, dir)).toBe(want);
+  });
+
+  it("comes with the report of a run", async () => {
+    const lines = "printf 'orbweaver-nccl 1\\ntuner no\\nprofiler no\\n'";
+    const launchExtras = {
+      ...TUNED,
+      env: { ...TUNED.env, [REWARDS_VARIABLE]: `{files}/${REWARDS_FILE}` },
+    };
+    const order = orderOf(`${lines} > "$${REWARDS_VARIABLE}.nccl"`, { launchExtras });
+    const report = await testAgent().runs.run(order);
+    expect(report).toMatchObject({ end: "completed", ncclPlugins: "none" });
+  });
+});
 
 describe("a run that has ended", () => {
   it("has told the tuner each of its steps once, and lies beside the policy that came back", async () => {

@@ -19,6 +19,7 @@ import { tellGroup } from "../../command/group-status.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
 import { predecessorsText } from "../../text/predecessors.ts";
+import { ncclText } from "../../text/nccl-text.ts";
 import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts";
 import { fleetText, movesText, movingText } from "../../text/cell-moves.ts";
 import { inferencePlanText } from "../../text/inference-plan.ts";
@@ -130,6 +131,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["bandwidth", bandwidthText(view, live)],
     ["GPU use", useText(live)],
     ["step", stepText(stepOf(view, live))],
+    ["NCCL", ncclText(view, live)],
     ["peak memory", peakText(view)],
     ["serves", servedText(live)],
     ...extrasFacts(view),

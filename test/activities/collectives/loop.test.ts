@@ -142,7 +142,7 @@ describe("a job that follows its policies", () => {
   });
 
   it.each([1, 2, 3])(
-    "finds what 15 %% of communication gains where its collectives are timed, seed %i",
+    "finds the gain of a step that is to a seventh communication where its collectives are timed, seed %i",
     (seed) => {
       const used = [
         {
