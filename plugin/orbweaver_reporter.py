@@ -25,7 +25,8 @@ UNKNOWN = 1 << 62
 class Reporter:
     def __init__(self, agree=True, every=10):
         """`every`: steps between two looks for a new policy; the same number on all ranks. Collectives are timed up to 14."""
-        self.lib, self.every, self.count, self.last, self.is_exact = None, max(1, int(every)), 0, None, False
+        self.lib, self.times_of = None, None
+        self.every, self.count, self.last, self.is_exact = max(1, int(every)), 0, None, False
         is_first = os.environ.get("RANK", "0") == "0"
         self.steps_file, self.began, self.times = os.environ.get("ORBWEAVER_STEPS_FILE") if is_first else None, None, []
         is_launched = "ORBWEAVER_COLLECTIVES_POLICY" in os.environ  # The same on all ranks of a launch.
@@ -35,11 +36,11 @@ class Reporter:
                 self.lib = ctypes.CDLL(os.environ.get("NCCL_TUNER_PLUGIN", "none"))
                 self.lib.orbweaver_collectives_step.argtypes = [ctypes.c_double]
                 self.lib.orbweaver_collectives_aside.argtypes = [ctypes.c_int]
-                self.times_of, self.slowest = self.lib.orbweaver_collectives_times, self.lib.orbweaver_collectives_slowest
+                self.times_of = getattr(self.lib, "orbweaver_collectives_times", None)  # Not in a library of before.
                 atexit.register(self.lib.orbweaver_collectives_flush)
                 self._watch_torch(sys.modules.get("torch"))
         except (OSError, AttributeError):
-            self.lib = None
+            self.lib, self.times_of = None, None
 
     @contextlib.contextmanager
     def aside(self):
@@ -115,15 +116,17 @@ class Reporter:
         """All ranks take part, also one without the plugin: it holds no policy, so no rank adopts one, and knows no time."""
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         text, times = ctypes.create_string_buffer(16384), (ctypes.c_int64 * TIMES)(*[UNKNOWN] * TIMES)
-        is_timed = self.lib is not None and self.times_of(times) == 1
+        is_timed = self.times_of is not None and self.times_of(times) == 1
         size = self.lib.orbweaver_collectives_offer(text, 16384) if self.lib and dist.get_rank() == 0 else 0
         length = torch.tensor([size, int(is_timed)], device=device)
         dist.broadcast(length, src=0)
         if int(length[1]) == 1:  # Rank 0's NCCL tells how long collectives take: the slowest rank's time counts.
+            if self.times_of:
+                self.times_of(times)  # By now the kernels of former steps have ended.
             slowest = torch.tensor(list(times), dtype=torch.int64, device=device)
             dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-            if self.lib:
-                self.slowest((ctypes.c_int64 * TIMES)(*slowest.tolist()))
+            if self.times_of:
+                self.lib.orbweaver_collectives_slowest((ctypes.c_int64 * TIMES)(*slowest.tolist()))
             self.last = time.perf_counter()
         if int(length[0]) == 0:
             return
