@@ -84,6 +84,7 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
     );
     const document = planDocument(answer.plan, site, model.shape);
     const { dataParallel, pipelineParallel, tensorParallel, expertParallel } = document;
+    const { contextParallel, virtualStages } = document;
     const { split, parts } = answer.plan;
     const { stepMs } = document.predicted;
     const planned: PlannedStep = {
@@ -106,7 +107,10 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
         { name: PLANNED_STEP_FILE, text: `${JSON.stringify(planned)}\n` },
       ],
       message: `${message}${assumedText(document.assumed)}`,
-      planned: { dataParallel, pipelineParallel, tensorParallel, expertParallel, stepMs },
+      planned: {
+        ...{ dataParallel, pipelineParallel, tensorParallel, expertParallel },
+        ...{ contextParallel, virtualStages, stepMs },
+      },
     };
   },
 });

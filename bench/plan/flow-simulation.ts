@@ -4,60 +4,16 @@
  *
  * Every unit works through its own 1F1B order; it starts an operation when its input is there, and sends the result before it goes on. A flow takes the
  * latency of its way, then its bytes at the rate that progressive filling gives it, anew whenever a flow starts or ends (Bertsekas and Gallager, §6.5.2).
- * Before that it exchanges tokens with those with which it shares out experts, in one flow that crosses the way to each of them.
+ * Before that it exchanges tokens with those with which it shares out experts, in one flow that crosses the way to each of them; before that, those that share out a
+ * sequence wait for one another, and pass keys and values around: each edge of their ring a flow, and nobody goes on before the last has ended.
  * When all replicas of a stage are done, each edge of their ring is a flow, then each edge of the rings of those that have the same experts; when the rings of the first and the last stage are, each replica adds up a
  * tied embedding over both ways. Units of a host with NVLink have a port of their own each way, those of a host without share one bus, on which the ring
  * of a host's members is one flow. Cost: events × links × flows.
  */
 
+import { keyValuePhase, ringOrder } from "./simulated-ring.ts";
 import { ordered, type Operation } from "./simulated-schedule.ts";
-
-export interface SimulatedHost {
-  readonly cluster: string;
-  readonly hasNvlink: boolean;
-  readonly insideGbs: number;
-  readonly insideMs: number;
-}
-
-interface Wire {
-  readonly gbs: number;
-  readonly latencyMs: number;
-}
-
-export interface SimulatedStep {
-  readonly hosts: readonly SimulatedHost[];
-  readonly fabric: (cluster: string) => Wire;
-  readonly between: (from: string, to: string) => Wire;
-  readonly stages: number;
-  readonly replicas: number;
-  readonly width: number;
-  readonly microBatches: number;
-  /** Host of cell stage × replicas + replica. */
-  readonly cellHosts: readonly number[];
-  /** Of layers, of each stage: run r of stage j is number r × stages + j of all. */
-  readonly runs: number;
-  /** Of a micro-batch in a run on a host. */
-  readonly forwardMs: (run: number, host: number) => number;
-  readonly backwardMs: (run: number, host: number) => number;
-  /** Behind each run, of a micro-batch. */
-  readonly sendBytes: readonly number[];
-  /** Over each edge of a stage's ring. */
-  readonly ringBytes: readonly number[];
-  /** How often each half of a ring's work goes around, for its latency. */
-  readonly ringRounds: number;
-  /** Replicas in a row that share out experts; 1 where none do. */
-  readonly experts: number;
-  /** By run: a unit's bytes to each other of its group in a micro-batch, and how often something is exchanged in a forward pass. */
-  readonly exchanges: readonly {
-    readonly forward: number;
-    readonly backward: number;
-    readonly calls: number;
-  }[];
-  /** Of the experts that a replica has, over each edge of their ring but for (k − 1)/k. */
-  readonly expertBytes: readonly number[];
-  /** Each way between the first and the last stage of a replica. */
-  readonly tiedBytes: number;
-}
+import type { Path, SimulatedStep, Wires, World } from "./simulated-step.ts";
 
 export interface Simulated {
   readonly stepMs: number;
@@ -108,16 +64,6 @@ export function simulateStep(step: SimulatedStep): Simulated {
 }
 
 const bytesPerMs = (gbs: number): number => gbs * 1e6;
-
-interface Path {
-  readonly links: readonly number[];
-  readonly latencyMs: number;
-}
-
-interface Wires {
-  readonly gbs: (link: number) => number;
-  readonly path: (fromCell: number, toCell: number) => Path;
-}
 
 /** Links get numbers as they are named: card out and in of each host, its bus, ports of each cell, links between clusters. */
 function wiring({ hosts, cellHosts, fabric, between, width }: SimulatedStep): Wires {
@@ -193,12 +139,6 @@ function fill(flows: ReadonlySet<Flow>, gbsOf: (link: number) => number): void {
   }
 }
 
-interface World {
-  readonly wires: Wires;
-  readonly after: (ms: number, run: () => void) => void;
-  readonly send: (path: Path, bytes: number, done: () => void) => void;
-}
-
 function startPipelines(step: SimulatedStep, world: World): void {
   const { stages, replicas, runs, cellHosts, sendBytes } = step;
   const arrived = new Set<string>();
@@ -211,6 +151,7 @@ function startPipelines(step: SimulatedStep, world: World): void {
   };
   const left = Array.from({ length: stages }, () => replicas);
   const gradients = gradientPhase(step, world);
+  const keyValues = keyValuePhase(step, world);
   for (let cell = 0; cell < stages * replicas; cell += 1) {
     const stage = Math.floor(cell / replicas);
     const host = cellHosts[cell] ?? -1;
@@ -228,8 +169,10 @@ function startPipelines(step: SimulatedStep, world: World): void {
       const compute = (): void => {
         const ms = kind === "F" ? step.forwardMs(run, host) : step.backwardMs(run, host);
         world.after(ms, () => {
-          exchange(step, { world, cell, kind, run }, () => {
-            handOn();
+          keyValues({ cell, kind, run }, () => {
+            exchange(step, { world, cell, kind, run }, () => {
+              handOn();
+            });
           });
         });
         const handOn = (): void => {
@@ -352,27 +295,4 @@ function gradientPhase(step: SimulatedStep, world: World): (stage: number) => vo
       world.send({ links, latencyMs: 0 }, bytes, finish);
     }
   }
-}
-
-/** Host after host, cluster after cluster as they first appear, each followed by the one that it reaches fastest. */
-function ringOrder(
-  { hosts, cellHosts, between }: SimulatedStep,
-  members: readonly number[],
-): readonly number[] {
-  const cells = [...members];
-  const clusterOf = (cell: number): string => hosts[cellHosts[cell] ?? -1]?.cluster ?? "";
-  const open = new Set(cells.map(clusterOf));
-  const order: string[] = [];
-  let at = clusterOf(cells[0] ?? 0);
-  while (open.size > 0) {
-    order.push(at);
-    open.delete(at);
-    const from = at;
-    const [fastest] = [...open].sort((a, b) => between(from, b).gbs - between(from, a).gbs);
-    at = fastest ?? at;
-  }
-  const seen = [...new Set(cells.map((cell) => cellHosts[cell] ?? -1))];
-  const rank = (cell: number): number =>
-    order.indexOf(clusterOf(cell)) * seen.length + seen.indexOf(cellHosts[cell] ?? -1);
-  return cells.sort((a, b) => rank(a) - rank(b) || a - b);
 }

@@ -2,7 +2,8 @@
  * @file The least time in which a split's bytes pass over its busiest link: network cards, links between clusters, buses without NVLink. Imports nothing
  * of the planner but types.
  *
- * Counted on every link in each direction: activations and their gradients of all micro-batches, tokens to the experts that replicas share out and back, one
+ * Counted on every link in each direction: activations and their gradients of all micro-batches, tokens to the experts that replicas share out and back, keys and values
+ * of units that share out sequences, where they leave a host or a cluster and come into one, one
  * edge of each stage's ring where it leaves a host or a cluster (2 (k − 1)/k of the gradients, or half of it as 16-bit parameters), the same of the rings
  * of experts, and tied embeddings both ways.
  */
@@ -10,6 +11,7 @@
 import {
   exchangedBytes,
   expertParameters,
+  keyValueTraffic,
   ringTraffic,
   stageLayers,
   type SimulatedPlan,
@@ -17,7 +19,8 @@ import {
 
 export function linkFloorMs(plan: SimulatedPlan): number {
   const { model, site, split, gradientBytes } = plan;
-  const { replicas, stages, microBatch, microBatches, bounds, cells, experts = 1 } = split;
+  const { replicas, stages, microBatches, bounds, cells, experts = 1, contexts = 1 } = split;
+  const microBatch = split.microBatch / contexts;
   const busyMs = new Map<string, number>();
   const carry = (link: string, bytes: number, gbs: number): void => {
     busyMs.set(link, (busyMs.get(link) ?? 0) + bytes / (gbs * 1e6));
@@ -37,7 +40,9 @@ export function linkFloorMs(plan: SimulatedPlan): number {
   const hostOf = (stage: number, replica: number): number =>
     cells[stage * replicas + replica]?.host ?? -1;
   const ring = (members: readonly number[], parameters: number): void => {
-    const edge = (parameters * ringTraffic(plan).bytes * (members.length - 1)) / members.length;
+    around(members, (parameters * ringTraffic(plan).bytes * (members.length - 1)) / members.length);
+  };
+  const around = (members: readonly number[], edge: number): void => {
     const hosts = [...new Set(members)];
     for (const host of hosts) {
       const card = site.fabric(site.hosts[host]?.cluster ?? "").gbs;
@@ -59,6 +64,11 @@ export function linkFloorMs(plan: SimulatedPlan): number {
     for (let replica = 0; replica < replicas && run + 1 < runs; replica += 1) {
       cross(hostOf(stage, replica), hostOf(after, replica), sent);
       cross(hostOf(after, replica), hostOf(stage, replica), sent);
+    }
+    const keyValues = keyValueTraffic(plan, run);
+    for (let first = 0; first < replicas; first += contexts) {
+      const members = Array.from({ length: contexts }, (_, at) => hostOf(stage, first + at));
+      around(members, microBatches * (keyValues.forward + keyValues.backward));
     }
     const { forward, backward } = exchangedBytes(plan, run);
     for (let replica = 0; replica < replicas; replica += 1)

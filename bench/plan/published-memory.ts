@@ -57,9 +57,12 @@ interface Block {
   readonly activationBytes: number;
 }
 
+/** `replicas`: of data parallelism alone; where sequences are shared out, each GPU has its part of the tokens. */
 export function publishedBytes(flags: MegatronFlags, stage: number, replicas: number): number {
   const value = numbersOf(flags);
-  const [h, s, b] = [value("hidden-size"), value("seq-length"), value("micro-batch-size")];
+  const contexts = Number(flags["context-parallel-size"] ?? 1);
+  const [h, b] = [value("hidden-size"), value("micro-batch-size")];
+  const s = value("seq-length") / contexts;
   const [t, p] = [value("tensor-model-parallel-size"), value("pipeline-model-parallel-size")];
   const degree = Number(flags["expert-model-parallel-size"] ?? 1);
   if (t > 1 && flags["sequence-parallel"] !== true) throw new Error("tokens are not split");
@@ -87,9 +90,11 @@ export function publishedBytes(flags: MegatronFlags, stage: number, replicas: nu
       (isLast ? normOf(flags) * h : 0)) /
     t;
   const experts = sum(({ expertParameters }) => expertParameters) / degree / t;
+  // All that sum gradients share out the optimiser's state.
+  const sharing = replicas * contexts;
   const isSharded = flags["use-distributed-optimizer"] === true;
   const state = isSharded
-    ? parameters * (6 + 12 / replicas) + experts * (6 + (12 * degree) / replicas)
+    ? parameters * (6 + 12 / sharing) + experts * (6 + (12 * degree) / sharing)
     : 18 * (parameters + experts);
   const isWhole = flags["recompute-granularity"] === "full";
   const microBatches = value("global-batch-size") / replicas / b;
@@ -112,7 +117,8 @@ const normOf = (flags: MegatronFlags): number => (flags["normalization"] === "RM
 
 function blockAt(flags: MegatronFlags, at: number): Block {
   const value = numbersOf(flags);
-  const [h, a, s] = [value("hidden-size"), value("num-attention-heads"), value("seq-length")];
+  const [h, a] = [value("hidden-size"), value("num-attention-heads")];
+  const s = value("seq-length") / Number(flags["context-parallel-size"] ?? 1);
   const f = value("ffn-hidden-size");
   const gated = flags["swiglu"] === true ? 1.5 : 1;
   const isLatent = flags["multi-latent-attention"] === true;

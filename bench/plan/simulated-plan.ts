@@ -8,7 +8,7 @@
 import { MODEL_FLOP_SHARE, type PlanModel } from "../../planning/parallelism/models.ts";
 import type { PlanSite } from "../../planning/parallelism/site.ts";
 import type { Split } from "../../planning/parallelism/split.ts";
-import type { SimulatedStep } from "./flow-simulation.ts";
+import type { SimulatedStep } from "./simulated-step.ts";
 
 export interface SimulatedPlan {
   readonly model: PlanModel;
@@ -41,13 +41,38 @@ export function ringTraffic({
 
 /** What a unit sends to each other of its group in a micro-batch and run of layers: tokens out and results back, as much again in backward, once more where it recomputes. */
 export function exchangedBytes(
-  { model, split: { bounds, microBatch, isRecomputing, experts = 1 } }: SimulatedPlan,
+  { model, split: { bounds, microBatch, isRecomputing, experts = 1, contexts = 1 } }: SimulatedPlan,
   run: number,
 ): { readonly forward: number; readonly backward: number } {
   const layers = model.layers.slice(bounds[run], bounds[run + 1]);
   const tokens = layers.reduce((sum, { expertBytes = 0 }) => sum + expertBytes, 0);
-  const forward = experts === 1 ? 0 : (2 * tokens * microBatch) / experts;
+  const forward = experts === 1 ? 0 : (2 * tokens * microBatch) / experts / contexts;
   return { forward, backward: isRecomputing ? 2 * forward : forward };
+}
+
+/**
+ * Over each edge of the ring of units that share out a sequence, in a micro-batch and run: all but one of so many parts of the keys and values, which queries' heads share
+ * out or latents are unfolded into; backward they go around again, with their gradients, and once more where it recomputes.
+ */
+export function keyValueTraffic(
+  {
+    model: { shape, layers },
+    split: { bounds, microBatch, isRecomputing, contexts = 1 },
+  }: SimulatedPlan,
+  run: number,
+): { readonly forward: number; readonly backward: number; readonly calls: number } {
+  if (shape === undefined || contexts === 1) return { forward: 0, backward: 0, calls: 0 };
+  const blocks = Array.from(layers.keys())
+    .slice(bounds[run], bounds[run + 1])
+    .filter((layer) => layer > 0 && layer < layers.length - 1).length;
+  const { latent, heads, keyValueHeads, headSize, sequence } = shape;
+  const numbers =
+    latent === undefined
+      ? keyValueHeads * (headSize + headSize)
+      : heads * (latent.plainSize + latent.rotarySize) + heads * latent.valueSize;
+  const all = blocks * microBatch * sequence * numbers * 2;
+  const forward = all - all / contexts;
+  return { forward, backward: (isRecomputing ? 3 : 2) * forward, calls: blocks * (contexts - 1) };
 }
 
 /** Of a stage's experts, where replicas share them out; else 0. */
@@ -70,7 +95,9 @@ export const stageLayers = (
 export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
   const { model, site, split, gradientBytes } = plan;
   const traffic = ringTraffic(plan);
-  const { stages, replicas, width, microBatch, microBatches, bounds } = split;
+  const { stages, replicas, width, microBatches, bounds, contexts = 1 } = split;
+  // Of a micro-batch, what one unit works on.
+  const microBatch = split.microBatch / contexts;
   const runs = bounds.length - 1;
   const layersOf = (run: number): PlanModel["layers"] =>
     model.layers.slice(bounds[run], bounds[run + 1]);
@@ -123,6 +150,8 @@ export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
     ),
     ringBytes: parameters.map((count) => (count * traffic.bytes * (replicas - 1)) / replicas),
     ringRounds: traffic.rounds,
+    contexts,
+    keyValues: Array.from({ length: runs }, (_, run) => keyValueTraffic(plan, run)),
     experts: split.experts ?? 1,
     exchanges: Array.from({ length: runs }, (_, run) => ({
       ...exchangedBytes(plan, run),

@@ -127,7 +127,7 @@ const PARTS: readonly (readonly [keyof StepParts, string])[] = [
   ["computeMs", "compute"],
   ["bubbleMs", "waiting in the pipeline"],
   ["tensorMs", "all-reduce within layers"],
-  ["exchangeMs", "tokens to experts and back"],
+  ["exchangeMs", "tokens to experts, keys and values"],
   ["sendMs", "between stages"],
   ["reduceMs", "all-reduce of gradients"],
   ["updateMs", "update"],
@@ -165,6 +165,10 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
   if (split.experts !== undefined)
     lines.push(
       `experts are shared out over ${split.experts} replicas: less memory for each, and tokens travel to their experts`,
+    );
+  if (split.contexts !== undefined)
+    lines.push(
+      `each sequence is shared out over ${split.contexts} ${split.width === 1 ? "GPUs" : "units of GPUs"}: less of it is kept by each, and keys and values travel around a ring`,
     );
   if (split.runs !== undefined)
     lines.push(

@@ -29,6 +29,10 @@ export interface PlannedDegrees {
   readonly tensorParallel: number;
   /** 1 where nobody shares out experts. */
   readonly expertParallel: number;
+  /** 1 where nobody shares out sequences; absent in records of before it was planned. */
+  readonly contextParallel?: number;
+  /** Runs of layers of each stage; absent in records of before it counted. */
+  readonly virtualStages?: number;
   readonly stepMs: number;
 }
 

@@ -21,6 +21,8 @@ export interface Grid {
   readonly sendBytes: readonly number[];
   /** Gradients of one stage, but of experts that replicas share out. */
   readonly reduceBytes: readonly number[];
+  /** Replicas in a row that share out each sequence, and what an edge of their ring carries, by stage. */
+  readonly contexts?: { readonly degree: number; readonly ringBytes: readonly number[] };
   readonly experts?: {
     /** Replicas in a row that share them out. */
     readonly degree: number;
@@ -31,19 +33,39 @@ export interface Grid {
   };
 }
 
-/** Pipelines kept together: the units of one replica follow one another. */
-export const byReplica = ({ stages, replicas }: Grid, units: readonly Unit[]): readonly Unit[] =>
+/** Pipelines kept together: the units of so many replicas in a row follow one another, stage after stage. */
+export const byGroup = (
+  { stages, replicas }: Grid,
+  together: number,
+  units: readonly Unit[],
+): readonly Unit[] =>
   Array.from({ length: stages * replicas }, (_, cell) => {
     const [stage, replica] = [Math.floor(cell / replicas), cell % replicas];
-    return units[replica * stages + stage];
+    const [group, member] = [Math.floor(replica / together), replica % together];
+    return units[(group * stages + stage) * together + member];
   }).flatMap((unit) => unit ?? []);
+
+/** The same of each replica by itself. */
+export const byReplica = (grid: Grid, units: readonly Unit[]): readonly Unit[] =>
+  byGroup(grid, 1, units);
 
 /** Replicas kept together: the units of one stage follow one another. */
 export const byStage = ({ stages, replicas }: Grid, units: readonly Unit[]): readonly Unit[] =>
   units.slice(0, stages * replicas);
 
 /** Bytes of a step between any two cells. */
-export function cellGraph({ stages, replicas, sendBytes, reduceBytes, experts }: Grid): CutGraph {
+export function cellGraph({
+  stages,
+  replicas,
+  sendBytes,
+  reduceBytes,
+  experts,
+  contexts,
+}: Grid): CutGraph {
+  const ofContexts = (stage: number, a: number, b: number): number =>
+    contexts === undefined || Math.floor(a / contexts.degree) !== Math.floor(b / contexts.degree)
+      ? 0
+      : (4 * (contexts.ringBytes[stage] ?? 0)) / contexts.degree;
   const ofExperts = (stage: number, a: number, b: number): number => {
     if (experts === undefined) return 0;
     const { degree } = experts;
@@ -66,7 +88,10 @@ export function cellGraph({ stages, replicas, sendBytes, reduceBytes, experts }:
         edges.push({
           a: cell,
           b: stage * replicas + other,
-          weight: (4 * (reduceBytes[stage] ?? 0)) / replicas + ofExperts(stage, replica, other),
+          weight:
+            (4 * (reduceBytes[stage] ?? 0)) / replicas +
+            ofExperts(stage, replica, other) +
+            ofContexts(stage, replica, other),
         });
     }
   }

@@ -8,7 +8,7 @@
  * at least `fewestGpus`, of clusters and hosts with most GPUs first. Cost: one prediction for each candidate, O(GPUs) each.
  */
 
-import { byReplica, byStage, type Grid } from "./arrange.ts";
+import { byGroup, byStage, type Grid } from "./arrange.ts";
 import { isReplicasAlone, type Framework } from "./framework.ts";
 import type { PlanModel } from "./models.ts";
 import { unitsOf, type PlanSite, type Unit } from "./site.ts";
@@ -25,7 +25,9 @@ export interface CandidateRequest {
   /** Told of each split and its predicted time, as the search goes. */
   readonly onCandidate?: (split: Split, time: StepTime) => void;
   /** Only plans with these degrees. */
-  readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width" | "experts">>;
+  readonly fixed?: Partial<
+    Pick<Split, "replicas" | "stages" | "width" | "experts" | "contexts" | "runs">
+  >;
   /** Plans that use fewer than all GPUs are welcome, down to this many; absent: none. */
   readonly fewestGpus?: number;
   /** No larger micro-batches are tried; absent: any. */
@@ -59,6 +61,8 @@ export interface Degrees {
   readonly replicas: number;
   /** Absent where nobody shares out experts. */
   readonly experts?: number;
+  /** Of replicas that share out each sequence, those worth a try; 1: none do. */
+  readonly contexts: readonly number[];
 }
 
 /** Choices of degrees of one tensor parallel degree, and the units on which they lie. */
@@ -70,6 +74,12 @@ export interface DegreesOfWidth {
 export const PREDICTION_CELLS = 16;
 /** Units and experts that are only listed, for one cell. */
 const LISTED = 64;
+
+/** Of a unit that shares out sequences: with fewer its products are small beside what it sends. Llama 3 was trained on 8,192 a GPU. */
+const FEWEST_TOKENS = 4_096;
+
+/** Of a step that would be saved at most: less is not looked for. */
+const WORTH_SHARING = 0.02;
 
 /** Of one number of replicas with GPUs to spare, as many numbers of stages are tried, from the most down. */
 const SPARED_STAGES = 3;
@@ -88,8 +98,17 @@ export function degreesOf(
     const fewest = fewestGpus === undefined ? units.length : Math.ceil(fewestGpus / width);
     const degrees: Degrees[] = [];
     budget?.spend(units.length / LISTED);
-    for (let replicas = 1; replicas <= Math.min(units.length, batch); replicas += 1) {
-      if (batch % replicas !== 0 || (fixed.replicas ?? replicas) !== replicas) continue;
+    const shared = contextDegrees(model, framework, width);
+    const most = Math.min(units.length, batch * Math.max(...shared));
+    for (let replicas = 1; replicas <= most; replicas += 1) {
+      if ((fixed.replicas ?? replicas) !== replicas) continue;
+      const contexts = shared.filter(
+        (degree) =>
+          replicas % degree === 0 &&
+          batch % (replicas / degree) === 0 &&
+          (fixed.contexts ?? degree) === degree,
+      );
+      if (contexts.length === 0) continue;
       if (budget?.isSpent() === true) break;
       for (const stages of stageCounts(units.length, { fewest, replicas })) {
         const isAllowed =
@@ -97,16 +116,33 @@ export function degreesOf(
           stages <= model.layers.length &&
           (fixed.stages ?? stages) === stages;
         if (!isAllowed) continue;
-        if ((fixed.experts ?? 1) === 1) degrees.push({ width, stages, replicas });
+        if ((fixed.experts ?? 1) === 1) degrees.push({ width, stages, replicas, contexts });
         if (framework.name !== "megatron-core") continue;
         budget?.spend(Math.min(model.shape?.experts?.count ?? 1, replicas) / LISTED);
         for (const experts of expertDegrees(model, replicas))
           if ((fixed.experts ?? experts) === experts)
-            degrees.push({ width, stages, replicas, experts });
+            degrees.push({ width, stages, replicas, experts, contexts });
       }
     }
     found.push({ units, degrees });
   }
+  return found;
+}
+
+/**
+ * One, and those that leave each unit two equal parts of at least so many tokens together, as Megatron-Core's balanced halves of a causal mask want
+ * them. Attention must be fused: its scores are never there as a whole.
+ */
+export function contextDegrees(
+  { shape }: PlanModel,
+  { name, hasFusedAttention }: Framework,
+  width: number,
+): readonly number[] {
+  const found = [1];
+  const isPossible = (name === "megatron-core" && hasFusedAttention) || name === "fsdp2";
+  if (shape === undefined || shape.image !== undefined || !isPossible) return found;
+  for (let degree = 2; shape.sequence >= degree * FEWEST_TOKENS; degree *= 2)
+    if (shape.sequence % (2 * degree * width) === 0) found.push(degree);
   return found;
 }
 
@@ -128,32 +164,63 @@ function expertDegrees({ shape }: PlanModel, replicas: number): readonly number[
   );
 }
 
-/** The best plain arrangement with the best micro-batch; undefined when none fits. */
+/** The best plain arrangement with the best micro-batch, however sequences are shared out; undefined when none fits. */
 export function plainCandidate(
   search: Search,
   degrees: Degrees,
   units: readonly Unit[],
 ): Candidate | undefined {
-  const { site, batch, mostMicroBatch = Infinity, budget } = search.request;
   let best: Candidate | undefined;
-  const samples = batch / degrees.replicas;
-  const arrangements = plainArrangements(site, degrees, units);
+  for (const contexts of degrees.contexts) {
+    if (search.request.budget?.isSpent() === true) break;
+    if (best !== undefined && !canShorten(best)) break;
+    const found = bestOfContexts(search, { degrees, contexts, units });
+    if (found !== undefined && (best === undefined || isBetter(found, best))) best = found;
+  }
+  return best;
+}
+
+/**
+ * Whether the same GPUs could gain by sharing out sequences further: their compute stays, and so do sums of gradients; more micro-batches wait less in the
+ * pipeline, and what is kept may no longer have to be computed again.
+ */
+function canShorten({ split, time: { parts, totalMs } }: Candidate): boolean {
+  const again = split.isRecomputing ? (parts.computeMs + parts.tensorMs) / 4 : 0;
+  return parts.bubbleMs + again > WORTH_SHARING * totalMs;
+}
+
+interface OfContexts {
+  readonly degrees: Degrees;
+  readonly contexts: number;
+  readonly units: readonly Unit[];
+}
+
+function bestOfContexts(
+  search: Search,
+  { degrees: { contexts: _tried, ...degrees }, contexts, units }: OfContexts,
+): Candidate | undefined {
+  const { site, batch, mostMicroBatch = Infinity, budget, fixed } = search.request;
+  let best: Candidate | undefined;
+  const samples = batch / (degrees.replicas / contexts);
+  const open = { ...degrees, ...(contexts > 1 && { contexts }) };
+  const arrangements = plainArrangements(site, open, units);
   const boundsOf = boundsOnce(search);
   for (let microBatch = 1; microBatch <= Math.min(samples, mostMicroBatch); microBatch *= 2) {
     if (samples % microBatch !== 0) continue;
     for (const [arrangement, cells] of arrangements) {
-      const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
+      const laid = { ...open, microBatch, microBatches: samples / microBatch, cells };
       for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {
         if (budget?.isSpent() === true) return best;
-        const bounds = boundsOf({ ...open, ...mode });
+        const bounds = boundsOf({ ...laid, ...mode });
         if (bounds === undefined) continue;
         budget?.spend(cells.length + PREDICTION_CELLS);
-        const whole = { ...open, ...mode, bounds };
+        const whole = { ...laid, ...mode, bounds };
         const found = isHeldEverywhere(whole, site, search.sums)
           ? timed(search, whole, arrangement)
           : undefined;
         if (found !== undefined) {
-          if (best === undefined || isBetter(found, best)) best = found;
+          const isWanted = (fixed?.runs ?? 1) === 1;
+          if (isWanted && (best === undefined || isBetter(found, best))) best = found;
           best = interleaved(search, found, best);
         }
         // Where replicas share out more than the optimiser's state, a thriftier mode may be the faster one.
@@ -165,17 +232,23 @@ export function plainCandidate(
 }
 
 /** The best of it and of the same split with several runs of layers a stage, where these could be shorter. */
-function interleaved(search: Search, found: Candidate, best: Candidate): Candidate {
-  const { site, model, budget } = search.request;
+function interleaved(
+  search: Search,
+  found: Candidate,
+  best: Candidate | undefined,
+): Candidate | undefined {
+  const { site, model, budget, fixed } = search.request;
   const { split, time, arrangement } = found;
   // More is in flight, so how memory is saved is chosen anew.
   const { isRecomputingScores: _chosen, ...open } = split;
   const { framework } = search.sums;
-  let least = best;
+  let leastSoFar = best;
   for (const runs of runCounts(model, split, framework)) {
+    if ((fixed?.runs ?? runs) !== runs) continue;
     // Only the wait in the pipeline becomes shorter, and not below one of so many parts.
     const saved = time.parts.bubbleMs * (1 - 1 / runs);
-    if (time.totalMs - saved >= least.time.totalMs || budget?.isSpent() === true) continue;
+    const least = leastSoFar?.time.totalMs ?? Infinity;
+    if (time.totalMs - saved >= least || budget?.isSpent() === true) continue;
     const bounds = equalBounds(model, split.stages * runs);
     const modes = memoryModes(framework, split.replicas).filter(
       ({ isRecomputing }) => isRecomputing || !split.isRecomputing,
@@ -185,11 +258,11 @@ function interleaved(search: Search, found: Candidate, best: Candidate): Candida
       const whole = { ...open, ...mode, runs, bounds };
       if (!isHeldEverywhere(whole, site, search.sums)) continue;
       const again = timed(search, whole, arrangement);
-      if (isBetter(again, least)) least = again;
+      if (leastSoFar === undefined || isBetter(again, leastSoFar)) leastSoFar = again;
       break;
     }
   }
-  return least;
+  return leastSoFar;
 }
 
 /** Above one: equal runs of blocks, and micro-batches in whole groups, as Megatron-LM's schedule wants them. */
@@ -240,7 +313,7 @@ function boundsOnce({
 /** Each with its words. */
 export function plainArrangements(
   site: PlanSite,
-  { stages, replicas }: Degrees,
+  { stages, replicas, contexts = 1 }: Pick<Split, "stages" | "replicas" | "contexts">,
   units: readonly Unit[],
 ): readonly (readonly [string, readonly Unit[]])[] {
   const grid: Grid = { stages, replicas, sendBytes: [], reduceBytes: [] };
@@ -254,7 +327,7 @@ export function plainArrangements(
   const isSparing = stages * replicas < units.length;
   const used = isSparing ? largestFirst(site, units).slice(0, stages * replicas) : units;
   return [
-    ["pipelines kept together", byReplica(grid, used)],
+    ["pipelines kept together", byGroup(grid, contexts, used)],
     ["replicas kept together", byStage(grid, used)],
     ...(isMixed
       ? ([

@@ -8,7 +8,7 @@
 
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 import type { PlanSite, Unit } from "./site.ts";
-import { boundsOf, expertDegree, range, type LayerSums, type Split } from "./split.ts";
+import { boundsOf, expertDegree, range, samplesOf, type LayerSums, type Split } from "./split.ts";
 
 export interface ExchangeCells {
   readonly experts?: number;
@@ -51,7 +51,7 @@ export function exchangeBytes(split: Split, run: number, sums: LayerSums): PassB
   const degree = expertDegree(split);
   if (degree === 1) return { forward: 0, backward: 0 };
   const [from, to] = boundsOf(split, run);
-  const forward = (2 * range(sums.expertBytes, from, to) * split.microBatch) / degree;
+  const forward = (2 * range(sums.expertBytes, from, to) * samplesOf(split)) / degree;
   return { forward, backward: forward * (split.isRecomputing ? 2 : 1) };
 }
 

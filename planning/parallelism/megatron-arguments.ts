@@ -27,6 +27,9 @@ export function megatronArguments(
     `--tensor-model-parallel-size ${split.width}`,
     `--pipeline-model-parallel-size ${split.stages}`,
     ...interleavingArguments(split, shape),
+    ...(split.contexts === undefined
+      ? []
+      : [`--context-parallel-size ${split.contexts}`, "--cp-comm-type p2p"]),
     ...(split.experts === undefined ? [] : [`--expert-model-parallel-size ${split.experts}`]),
     ...(isSequenceParallel(split, shape) ? ["--sequence-parallel"] : []),
     `--micro-batch-size ${split.microBatch}`,

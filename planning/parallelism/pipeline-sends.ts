@@ -7,6 +7,7 @@
  */
 
 import type { PlanSite, Unit } from "./site.ts";
+import { contextEdges, contextRing } from "./context-ring.ts";
 import { besideOnHost, eachExchangeLink } from "./expert-exchange.ts";
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 
@@ -15,6 +16,7 @@ export interface PipelineCells {
   readonly stages: number;
   readonly width: number;
   readonly experts?: number;
+  readonly contexts?: number;
   /** Of each stage (split.ts): with several the last stage and the first send to each other, too. */
   readonly runs?: number;
   readonly cells: readonly Unit[];
@@ -42,13 +44,17 @@ export function sendTimes(split: PipelineCells, site: PlanSite, senders: Int32Ar
   };
 }
 
-/** Of each link: the units that send over it, to the next stage or to those with which they share out experts. */
+/** Of each link: the units that send over it, to the next stage or to those with which they share out experts or a sequence. */
 export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
-  const { replicas, stages, cells, experts = 1 } = split;
+  const { replicas, stages, cells, experts = 1, contexts = 1 } = split;
   const links: SiteLinks = linksOf(site);
   const senders = new Int32Array(links.count);
-  if (stages === 1 && experts === 1) return senders;
+  if (stages === 1 && experts === 1 && contexts === 1) return senders;
   const lastSender = new Int32Array(links.count).fill(-1);
+  const ringNext = new Int32Array(contexts === 1 ? 0 : stages * replicas).fill(-1);
+  for (let first = 0; first < ringNext.length; first += contexts)
+    for (const { from, to } of contextEdges(contextRing(split, first, site), split, site))
+      ringNext[from] = to;
   for (let cell = 0; cell < stages * replicas; cell += 1) {
     const from = cells[cell]?.host ?? -1;
     const count = (link: number): void => {
@@ -59,17 +65,31 @@ export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
     const [next, previous] = neighboursOf(split, cell);
     if (next !== undefined) eachLink(links, [from, next.host], count);
     if (previous !== undefined) eachLink(links, [from, previous.host], count);
+    const onRing = ringNext[cell] ?? -1;
+    if (onRing >= 0) eachLink(links, [from, cells[onRing]?.host ?? -1], count);
     if (experts > 1) eachExchangeLink(split, { cell, links }, count);
   }
   return senders;
 }
 
 /** Cells of its own host that may send to a cell at the same time. */
-const sendersTo = (split: PipelineCells, cell: number): number =>
-  neighboursOnHost(split, cell) + besideOnHost(split, cell);
+export const sendersTo = (split: PipelineCells, cell: number): number =>
+  besideOnHost(split, cell) + othersOnHost(split, cell);
+
+/** But for those that share out experts with it: neighbours in its pipeline, and the one before it in the ring of its context. */
+export const othersOnHost = (split: PipelineCells, cell: number): number =>
+  neighboursOnHost(split, cell) + Number(isInContextOnHost(split, cell));
+
+/** Whether another of those that share out a sequence with a cell lies on its host. */
+function isInContextOnHost({ cells, contexts = 1 }: PipelineCells, cell: number): boolean {
+  const first = cell - (cell % contexts);
+  for (let peer = first; peer < first + contexts; peer += 1)
+    if (peer !== cell && cells[peer]?.host === cells[cell]?.host) return true;
+  return false;
+}
 
 /** Neighbours of a cell in its pipeline that lie on its own host. */
-export function neighboursOnHost(split: PipelineCells, cell: number): number {
+function neighboursOnHost(split: PipelineCells, cell: number): number {
   const host = split.cells[cell]?.host;
   const [next, previous] = neighboursOf(split, cell);
   return Number(next?.host === host) + Number(previous !== next && previous?.host === host);

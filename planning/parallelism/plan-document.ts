@@ -18,7 +18,7 @@ import {
 import type { TrainingPlan } from "./plan.ts";
 import { deepspeedConfig, fsdp2Settings, type Fsdp2Settings } from "./sharded-arguments.ts";
 import type { PlanSite } from "./site.ts";
-import { expertDegree } from "./split.ts";
+import { contextDegree, expertDegree } from "./split.ts";
 
 export interface PlanDocument {
   readonly version: 1;
@@ -30,6 +30,8 @@ export interface PlanDocument {
   /** Runs of layers of each stage (interleaved 1F1B); 1 without. */
   readonly virtualStages: number;
   readonly tensorParallel: number;
+  /** GPUs that share out the tokens of each sequence: they have one micro-batch together, and sum gradients with the replicas. */
+  readonly contextParallel: number;
   /** Inside the replicas: so many in a row share out the experts of a layer. */
   readonly expertParallel: number;
   readonly globalBatch: number;
@@ -54,6 +56,8 @@ export interface PlanDocument {
     readonly tensor: readonly (readonly number[])[];
     readonly data: readonly (readonly number[])[];
     readonly pipeline: readonly (readonly number[])[];
+    /** Those that share out sequences; none where every replica has whole ones. */
+    readonly context: readonly (readonly number[])[];
     /** Those that share out experts; none where every replica has all. */
     readonly expert: readonly (readonly number[])[];
   };
@@ -77,6 +81,7 @@ export interface PlanRank {
   readonly stage: number;
   readonly replica: number;
   readonly tensorRank: number;
+  readonly contextRank: number;
   readonly megatronRank: number;
 }
 
@@ -87,8 +92,10 @@ export function planDocument(
 ): PlanDocument {
   const { split } = plan;
   const { stages, replicas, width } = split;
+  const contexts = contextDegree(split);
   const ranks: PlanRank[] = [];
-  const data: number[][] = [];
+  /** By stage and tensor rank: all that sum gradients. */
+  const summing: number[][] = [];
   const pipeline: number[][] = Array.from({ length: replicas * width }, () => []);
   const tensor: number[][] = [];
   for (let stage = 0; stage < stages; stage += 1) {
@@ -106,24 +113,26 @@ export function planDocument(
           rank,
           host: site.hosts[unit.host]?.id ?? "",
           stage,
-          replica,
+          replica: Math.floor(replica / contexts),
           tensorRank,
+          contextRank: replica % contexts,
           megatronRank: tensorRank + width * (replica + replicas * stage),
         });
       }
       tensor.push(group);
     }
-    data.push(...stageGroups);
+    summing.push(...stageGroups);
   }
   const isOld = isBeforeAmpere(site);
   return {
     version: 1,
     model: plan.model,
     framework: plan.framework,
-    dataParallel: replicas,
+    dataParallel: replicas / contexts,
     pipelineParallel: stages,
     virtualStages: split.runs ?? 1,
     tensorParallel: width,
+    contextParallel: contexts,
     expertParallel: expertDegree(split),
     globalBatch: plan.batch,
     microBatch: split.microBatch,
@@ -141,7 +150,13 @@ export function planDocument(
       memoryGiB: Number(memoryGiB.toFixed(2)),
     })),
     ranks: ranks.sort((a, b) => a.rank - b.rank),
-    groups: { tensor, data, pipeline, expert: expertGroups(data, expertDegree(split)) },
+    groups: {
+      tensor,
+      data: summing.flatMap((group) => ranksApart(group, contexts)),
+      pipeline,
+      context: ranksInRow(summing, contexts),
+      expert: ranksInRow(summing, expertDegree(split)),
+    },
     predicted: {
       stepMs: Number(plan.stepMs.toFixed(2)),
       samplesPerSecond: Number(plan.samplesPerSecond.toFixed(3)),
@@ -156,14 +171,18 @@ export function planDocument(
 const idleGpus = ({ cells, width }: TrainingPlan["split"], { hosts }: PlanSite): number =>
   hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0) - cells.length * width;
 
-/** Replicas in a row of each data group. */
-const expertGroups = (
-  data: readonly (readonly number[])[],
+/** Of a stage: those of the same place in their context. */
+const ranksApart = (ranks: readonly number[], contexts: number): readonly (readonly number[])[] =>
+  Array.from({ length: contexts }, (_, own) => ranks.filter((__, at) => at % contexts === own));
+
+/** Replicas in a row of each stage. */
+const ranksInRow = (
+  stages: readonly (readonly number[])[],
   degree: number,
 ): readonly (readonly number[])[] =>
   degree === 1
     ? []
-    : data.flatMap((ranks) =>
+    : stages.flatMap((ranks) =>
         Array.from({ length: ranks.length / degree }, (_, at) =>
           ranks.slice(at * degree, (at + 1) * degree),
         ),
@@ -179,7 +198,8 @@ function argumentsOf(
     case "megatron":
       return {
         megatron: megatronArguments(plan, shape, hardware),
-        deepspeed: deepspeedConfig(plan, precision),
+        // Its pipelines share out no sequences.
+        ...(contextDegree(plan.split) === 1 && { deepspeed: deepspeedConfig(plan, precision) }),
       };
     case "deepspeed":
       return { megatron: [], deepspeed: deepspeedConfig(plan, precision) };
@@ -207,9 +227,10 @@ export const degreesText = ({
   stages,
   width,
   experts,
+  contexts,
   runs,
 }: TrainingPlan["split"]): string =>
-  `DP ${replicas}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages}${runs === undefined ? "" : ` (VP ${runs})`} × TP ${width}`;
+  `DP ${replicas / (contexts ?? 1)}${contexts === undefined ? "" : ` × CP ${contexts}`}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages}${runs === undefined ? "" : ` (VP ${runs})`} × TP ${width}`;
 
 const SHARDED = {
   optimizer: "optimiser state",

@@ -1,11 +1,12 @@
 /**
  * @file Explains why no parallelism plan fits, and which larger cards, or how many more of these, would make one fit.
  *
- * The thriftiest plan keeps one sample at a time, recomputes activations, and has a stage for each GPU (or as many as there are layers), or of a
- * mixture of experts fewer stages, whose replicas share the experts out. The
+ * The thriftiest plan keeps one sample at a time, recomputes activations, and has a stage for each GPU (or as many as there are layers), or
+ * fewer stages, of replicas that share out the experts or the tokens of a sequence. The
  * memory of its largest stage is the size of card that would suffice; more GPUs of the largest card here are tried up to one for each layer.
  */
 
+import { contextDegrees } from "./candidates.ts";
 import { isReplicasAlone } from "./framework.ts";
 import type { PlanModel } from "./models.ts";
 import type { PlanSite } from "./site.ts";
@@ -27,7 +28,7 @@ export function shortfall({ model, site, batch, sums }: Asked): string {
   const largest = Math.max(...site.hosts.map(({ memoryGiB: card }) => card));
   const isAlone = isReplicasAlone(sums.framework);
   const needed = (count: number): number =>
-    isAlone ? replicaGiB(count, sums) : thriftiestGiB(count, model, sums);
+    isAlone ? replicaGiB(count, model, sums) : thriftiestGiB(count, model, sums);
   const card = needed(gpus);
   const parameters = (sums.parameters.at(-1) ?? 0) / 1e9;
   const subject = `${model.name} (${parameters.toFixed(2)} billion parameters) on ${gpus} ${gpus === 1 ? "GPU" : "GPUs"} of up to ${largest} GiB`;
@@ -53,50 +54,66 @@ export function shortfall({ model, site, batch, sums }: Asked): string {
 const MOST_REPLICAS = 4096;
 
 /** Memory of a GPU when each holds a replica, with everything shared out that can be. */
-const replicaGiB = (replicas: number, sums: LayerSums): number =>
+const replicaGiB = (replicas: number, model: PlanModel, sums: LayerSums): number =>
   Math.min(
-    ...memoryModes(sums.framework, replicas).map((mode) =>
-      memoryGiB(sharedMemory({ ...mode, replicas, microBatch: 1 }, sums)),
+    ...memoryModes(sums.framework, replicas).flatMap((mode) =>
+      contextsOver(replicas, model, sums).map((contexts) =>
+        memoryGiB(sharedMemory({ ...mode, replicas, contexts, microBatch: 1 }, sums)),
+      ),
     ),
   );
 
-/** Memory of a GPU when each holds a stage, or each so many a stage whose experts they share out. */
-function thriftiestGiB(count: number, { layers, shape }: PlanModel, sums: LayerSums): number {
-  const experts = shape?.experts?.count ?? 1;
+/** Those that go with so many GPUs. */
+const contextsOver = (gpus: number, model: PlanModel, sums: LayerSums): readonly number[] =>
+  contextDegrees(model, sums.framework, 1).filter((degree) => degree <= gpus);
+
+/** Memory of a GPU when each holds a stage, or each so many a stage whose experts, or whose tokens, they share out. */
+function thriftiestGiB(count: number, model: PlanModel, sums: LayerSums): number {
+  const all = model.shape?.experts?.count ?? 1;
   let least = Infinity;
-  for (let degree = 1; degree <= Math.min(experts, count); degree *= 2) {
-    if (experts % degree !== 0) continue;
-    const stages = Math.min(Math.floor(count / degree), layers.length);
-    least = Math.min(least, neededGiB({ stages, experts: degree }, sums));
+  for (let experts = 1; experts <= Math.min(all, count); experts *= 2) {
+    if (all % experts !== 0) continue;
+    for (const contexts of contextsOver(count, model, sums)) {
+      const replicas = Math.max(experts, contexts);
+      if (replicas % experts !== 0 || replicas % contexts !== 0) continue;
+      const stages = Math.min(Math.floor(count / replicas), model.layers.length);
+      least = Math.min(least, neededGiB({ stages, replicas, experts, contexts }, sums));
+    }
   }
   return least;
 }
 
 /** Memory of the largest stage. */
 function neededGiB(
-  { stages, experts }: { readonly stages: number; readonly experts: number },
+  {
+    stages,
+    replicas,
+    experts,
+    contexts,
+  }: Required<Pick<Split, "stages" | "replicas" | "experts" | "contexts">>,
   sums: LayerSums,
 ): number {
   const host = {
     id: "any",
     cluster: "any",
     gpuType: "any",
-    gpuCount: stages * experts,
+    gpuCount: stages * replicas,
     memoryGiB: Infinity,
     teraflops: 1,
     inside: { gbs: 1, latencyMs: 0 },
     nvlinkGpus: 1,
   };
   const open = {
-    replicas: experts,
+    replicas,
     ...(experts > 1 && { experts }),
+    ...(contexts > 1 && { contexts }),
     stages,
     width: 1,
     microBatch: 1,
     microBatches: 1,
     isRecomputing: true,
-    isSharded: experts > 1,
-    cells: Array.from({ length: stages * experts }, (_, at) => ({
+    isSharded: replicas > 1,
+    cells: Array.from({ length: stages * replicas }, (_, at) => ({
       host: 0,
       firstRank: at,
       width: 1,

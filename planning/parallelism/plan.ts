@@ -23,6 +23,7 @@ import {
   type CandidateRequest,
   type Search,
 } from "./candidates.ts";
+import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
@@ -34,6 +35,7 @@ import {
   overRuns,
   range,
   runCount,
+  samplesOf,
   sharedExperts,
   type LayerSums,
   type Split,
@@ -217,7 +219,7 @@ function gridOf(split: Split, sums: LayerSums): Grid {
     sendBytes: stages.map((stage) =>
       overRuns(split, stage, (run) => {
         const [, to] = boundsOf(split, run);
-        const bytes = 2 * split.microBatches * split.microBatch * range(sums.outputs, to - 1, to);
+        const bytes = 2 * split.microBatches * samplesOf(split) * range(sums.outputs, to - 1, to);
         return run === count - 1 ? 0 : bytes;
       }),
     ),
@@ -226,6 +228,17 @@ function gridOf(split: Split, sums: LayerSums): Grid {
         2 * overRuns(split, stage, (run) => range(sums.parameters, ...boundsOf(split, run))) -
         2 * sharedExperts(split, stage, sums),
     ),
+    ...(split.contexts !== undefined && {
+      contexts: {
+        degree: split.contexts,
+        ringBytes: stages.map((stage) =>
+          overRuns(split, stage, (run) => {
+            const { forward, backward } = contextBytes(split, run, sums);
+            return split.microBatches * (forward + backward);
+          }),
+        ),
+      },
+    }),
     ...(split.experts !== undefined && {
       experts: {
         degree: split.experts,

@@ -9,7 +9,7 @@
 import type { PlannedDegrees } from "../../domain/lease/launch-extras.ts";
 import { planModel, type PlannedModel } from "./plan-operators.ts";
 import type { PlanRequest } from "./plan.ts";
-import { expertDegree, type Split } from "./split.ts";
+import { contextDegree, expertDegree, type Split } from "./split.ts";
 
 export const LEAST_SAVING = 0.05;
 
@@ -29,12 +29,14 @@ export async function replan(
   if (former === undefined || answer.kind === "blocked") return { ...free, isKept: false };
   const { split, stepMs } = answer.plan;
   if (isOf(split, former)) return { ...free, isKept: false };
-  const { dataParallel, pipelineParallel, tensorParallel, expertParallel } = former;
+  const { contextParallel: contexts = 1, virtualStages } = former;
   const fixed = {
-    replicas: dataParallel,
-    stages: pipelineParallel,
-    width: tensorParallel,
-    experts: expertParallel,
+    replicas: former.dataParallel * contexts,
+    stages: former.pipelineParallel,
+    width: former.tensorParallel,
+    experts: former.expertParallel,
+    contexts,
+    ...(virtualStages !== undefined && { runs: virtualStages }),
   };
   const kept = await planModel({ ...request, fixed }, mayGoOn);
   if (kept.answer.kind === "blocked") return { ...free, isKept: false };
@@ -45,7 +47,9 @@ export async function replan(
 }
 
 const isOf = (split: Split, former: PlannedDegrees): boolean =>
-  split.replicas === former.dataParallel &&
+  split.replicas === former.dataParallel * contextDegree(split) &&
+  contextDegree(split) === (former.contextParallel ?? 1) &&
+  (split.runs ?? 1) === (former.virtualStages ?? split.runs ?? 1) &&
   split.stages === former.pipelineParallel &&
   split.width === former.tensorParallel &&
   expertDegree(split) === former.expertParallel;

@@ -50,8 +50,9 @@ export interface Fsdp2Settings {
       readonly reduce_dtype: "float32";
     };
   };
-  /** Size of the one mesh dimension. */
-  readonly mesh: readonly [number];
+  /** Sizes of the mesh's dimensions. Where sequences are shared out (`context_parallel`) there are two, flattened for `fully_shard`. */
+  readonly mesh: readonly [number] | readonly [dataParallel: number, contextParallel: number];
+  readonly mesh_dim_names?: readonly ["dp_shard", "cp"];
   readonly activation_checkpointing: "block" | "none";
   readonly micro_batch_size: number;
   readonly gradient_accumulation_steps: number;
@@ -69,7 +70,12 @@ export const fsdp2Settings = (
       reduce_dtype: "float32",
     },
   },
-  mesh: [split.replicas],
+  ...(split.contexts === undefined
+    ? { mesh: [split.replicas] }
+    : {
+        mesh: [split.replicas / split.contexts, split.contexts],
+        mesh_dim_names: ["dp_shard", "cp"],
+      }),
   activation_checkpointing: split.isRecomputing ? "block" : "none",
   micro_batch_size: split.microBatch,
   gradient_accumulation_steps: split.microBatches,

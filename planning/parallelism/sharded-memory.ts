@@ -10,7 +10,14 @@
  */
 
 import { PARAMETER_BYTES } from "./framework.ts";
-import { range, type LayerSums, type Split } from "./split.ts";
+import {
+  blockKeyValues,
+  contextDegree,
+  range,
+  samplesOf,
+  type LayerSums,
+  type Split,
+} from "./split.ts";
 import type { MemoryParts } from "./memory-parts.ts";
 
 const GIB = 2 ** 30;
@@ -18,12 +25,12 @@ const PADDING = 1e-4;
 
 export type Shared = Pick<
   Split,
-  "replicas" | "microBatch" | "isSharded" | "shards" | "isRecomputing"
+  "replicas" | "contexts" | "microBatch" | "isSharded" | "shards" | "isRecomputing"
 >;
 
 export function sharedMemory(split: Shared, sums: LayerSums): MemoryParts {
   const total = sums.parameters.at(-1) ?? 0;
-  const activations = keptBytes(split, sums) * split.microBatch;
+  const activations = keptBytes(split, sums) * samplesOf(split);
   const { reserveGiB } = sums.framework;
   const parts = (
     weights: number,
@@ -78,22 +85,27 @@ function fullyShared(parts: Parts, { share, split, sums }: Kept): MemoryParts {
   const layers = eager.length - 1;
   const blocks = Math.max(0, layers - 2);
   const { microBatch, isRecomputing } = split;
-  const embedding = range(eager, 0, 1) * microBatch;
-  const head = range(eager, layers - 1, layers) * microBatch;
+  const samples = samplesOf(split);
+  const embedding = range(eager, 0, 1) * samples;
+  const head = range(eager, layers - 1, layers) * samples;
   const ofBlocks = isRecomputing
     ? range(outputs, 0, Math.max(1, layers - 2))
     : range(eager, 1, Math.max(1, layers - 1));
-  const kept = ofBlocks * microBatch;
-  const largest = sums.largestEager * microBatch;
+  const kept = ofBlocks * samples;
+  const largest = sums.largestEager * samples;
   const [weights, moments] = [4 * share, 8 * share];
   const ends = PARAMETER_BYTES * (firstParameters + lastParameters);
   const headGradients = PARAMETER_BYTES * (lastParameters + tiedParameters);
   // Of a block: gathered, the next one gathered ahead, and its gradients on their way to be summed.
   const moving = (2 * PARAMETER_BYTES + 4) * block;
-  const working = Math.max(
-    PARAMETER_BYTES * block + ENDING_SHARE * largest,
-    isRecomputing ? AGAIN_SHARE * largest : 0,
-  );
+  // Where several share out a sequence, each gathers all keys and values of a block, and has their gradients.
+  const gathered = contextDegree(split) > 1 ? 2 * blockKeyValues(sums) * microBatch : 0;
+  const working =
+    gathered +
+    Math.max(
+      PARAMETER_BYTES * block + ENDING_SHARE * largest,
+      isRecomputing ? AGAIN_SHARE * largest : 0,
+    );
   const sharesOfBlocks =
     (4 * share * (sumOf(sums) - firstParameters - lastParameters)) / Math.max(1, sumOf(sums));
   const inBackward = (done: number): { readonly gradients: number; readonly kept: number } => ({

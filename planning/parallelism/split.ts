@@ -2,6 +2,7 @@
 
 import { MEGATRON_CORE, type Framework, type Shards } from "./framework.ts";
 import type { PlanModel } from "./models.ts";
+import { keyValueBytes } from "./transformer-layers.ts";
 import type { Unit } from "./site.ts";
 
 /** How a model is split. Cell (stage, replica) is at `cells[stage × replicas + replica]`. */
@@ -11,6 +12,11 @@ export interface Split {
   readonly width: number;
   /** Replicas in a row that share out the experts of each layer (expert parallelism, inside the replicas); 1 where absent. */
   readonly experts?: number;
+  /**
+   * Replicas in a row that share out the tokens of each sequence (context parallelism); 1 where absent. Such a group works on one micro-batch, and each of it keeps
+   * all parameters of its stage.
+   */
+  readonly contexts?: number;
   /**
    * Runs of layers of each stage (interleaved 1F1B, "virtual stages"); 1 where absent. A micro-batch passes the stages once for each: run r of stage j is number
    * r × stages + j of all, and `bounds` has the first layer of each of these.
@@ -43,6 +49,9 @@ export interface LayerSums {
   readonly expertParameters: Float64Array;
   readonly expertBytes: Float64Array;
   readonly expertLayers: Float64Array;
+  /** Keys and values of attention, and layers that have some. */
+  readonly keyValueBytes: Float64Array;
+  readonly attentionLayers: Float64Array;
   /** As PyTorch's own modules keep them. */
   readonly eager: Float64Array;
   readonly largestEager: number;
@@ -75,6 +84,14 @@ export function layerSums(
     return total;
   };
   const inner = layers.slice(1, -1);
+  const keyValues = shape === undefined ? 0 : keyValueBytes(shape);
+  const ofBlocks = (each: number): Float64Array => {
+    let at = -1;
+    return sums(() => {
+      at += 1;
+      return at > 0 && at + 1 < layers.length ? each : 0;
+    });
+  };
   const eagerOf = (layer: PlanModel["layers"][number]): number =>
     layer.eagerBytes ?? layer.activationBytes;
   return {
@@ -94,6 +111,8 @@ export function layerSums(
     wholeParameters: sums(({ wholeParameters = 0 }) => wholeParameters),
     expertParameters: sums(({ expertParameters = 0 }) => expertParameters),
     expertBytes: sums(({ expertBytes = 0 }) => expertBytes),
+    keyValueBytes: ofBlocks(keyValues),
+    attentionLayers: ofBlocks(shape === undefined ? 0 : 1),
     expertLayers: sums(({ expertBytes = 0 }) => (expertBytes > 0 ? 1 : 0)),
     scores: sums(({ scoreBytes = 0 }) => (framework.hasFusedAttention ? 0 : scoreBytes)),
     scoreFlops: sums(({ scoreFlops = 0 }) => scoreFlops),
@@ -141,6 +160,17 @@ export const sharedExperts = (split: Split, stage: number, sums: LayerSums): num
     : overRuns(split, stage, (run) => range(sums.expertParameters, ...boundsOf(split, run)));
 
 export const expertDegree = ({ experts = 1 }: Pick<Split, "experts">): number => experts;
+
+/** Of one block and sample. */
+export const blockKeyValues = ({ keyValueBytes: sums }: LayerSums): number => range(sums, 1, 2);
+
+export const contextDegree = ({ contexts = 1 }: Pick<Split, "contexts">): number => contexts;
+
+/** Of a micro-batch, what a unit works on: less than one sample where several share out each sequence. */
+export const samplesOf = ({
+  microBatch,
+  contexts = 1,
+}: Pick<Split, "microBatch" | "contexts">): number => microBatch / contexts;
 
 /** A tied embedding is in the last stage as well, where that is another one. */
 export function stageParameters(

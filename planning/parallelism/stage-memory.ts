@@ -6,14 +6,24 @@
  * sharded). Experts that e replicas share out count 1/e of themselves, and their state is divided by the d/e replicas that have the same. Activations
  * of the micro-batches in flight (p − stage of them at most; interleaved, as many runs of
  * layers as the schedule has begun and not ended: 1 + (p − 1)/(p v) times all layers in the first stage, Korthikanti et al. 2022, §4.2.3), ÷ tensor degree, because with sequence parallelism every part of a layer is split
- * (Korthikanti et al. 2022, table 2); choices of experts count as even. Cost: O(1) with the sums of layers.
+ * (Korthikanti et al. 2022, table 2), and ÷ the units that share out a sequence, with four buffers of a block's keys and values; choices of experts count as even. Cost: O(1) with the sums of layers.
  */
 
 import { isReplicasAlone, PARAMETER_BYTES, type Framework, type Shards } from "./framework.ts";
 import type { MemoryParts } from "./memory-parts.ts";
 import { sharedMemory } from "./sharded-memory.ts";
 import { aheadOf, operation } from "./pipeline-time.ts";
-import { boundsOf, expertDegree, range, runCount, type LayerSums, type Split } from "./split.ts";
+import {
+  blockKeyValues,
+  boundsOf,
+  contextDegree,
+  expertDegree,
+  range,
+  runCount,
+  samplesOf,
+  type LayerSums,
+  type Split,
+} from "./split.ts";
 
 /** Every way to spend time or exchange for memory. */
 export const MEMORY_MODES = [
@@ -60,6 +70,9 @@ export function memoryModes(framework: Framework, replicas: number): readonly Me
 const GIB = 2 ** 30;
 /** Megatron's buffers of parameters and gradients end at the borders of buckets: a share of them at most. */
 const BUCKET_SHARE = 5e-4;
+
+/** Keys and values of a block that wait and that come in, and in backward their gradients likewise, where a ring passes them around. */
+const RING_BUFFERS = 4;
 
 export function stageMemory(split: Split, stage: number, sums: LayerSums): MemoryParts {
   const pieces: Piece[] = [];
@@ -110,6 +123,8 @@ function piecesMemory(
     return split.isRecomputing ? Math.min(inputs, kept) : kept;
   });
   if (split.isRecomputing) atOnce = Math.min(largestKept, sums.largestActivation);
+  const hasAttention = pieces.some(({ from, to }) => range(sums.attentionLayers, from, to) > 0);
+  if (contextDegree(split) > 1 && hasAttention) atOnce += RING_BUFFERS * blockKeyValues(sums);
   const parameters = common + experts;
   const activations = inFlight(split, stage, held) + atOnce;
   const optimizer = split.isSharded
@@ -119,7 +134,7 @@ function piecesMemory(
     weightsGiB: (PARAMETER_BYTES * parameters) / GIB,
     gradientsGiB: (framework.gradientBytes * parameters) / GIB,
     optimizerGiB: optimizer / GIB,
-    activationsGiB: (activations * split.microBatch) / split.width / GIB,
+    activationsGiB: (activations * samplesOf(split)) / split.width / GIB,
     reserveGiB: framework.reserveGiB,
   };
 }

@@ -2,7 +2,8 @@
  * @file Predicts the time of one training step, and its parts, for a model's stages and replicas on given GPUs.
  *
  * Step = pipeline + sums of gradients + update. The pipeline of a replica takes as long as 1F1B does (pipeline-time.ts) with a stage's compute,
- * its tensor all-reduces, the exchange of tokens with the replicas that share out experts, and its own sends (output forward, gradient of the input
+ * its tensor all-reduces, the exchange of tokens with the replicas that share out experts, of keys and values with those that share out a sequence
+ * (context-ring.ts; they go on together), and its own sends (output forward, gradient of the input
  * backward); the slowest replica counts. Compute is
  * 3 × forward FLOPs (4 with recomputation) at `MODEL_FLOP_SHARE` of the peak. Sends share links as in pipeline-sends.ts, gradients as in
  * gradient-rings.ts: neither is ever faster than max–min fairness. Nothing is hidden behind compute, as in Megatron-LM without overlap: SpiderFlow's α = β = 1
@@ -15,20 +16,30 @@ import { ringBytes, ringRounds } from "./framework.ts";
 import { gradientMs, type GradientTask } from "./gradient-rings.ts";
 import { MODEL_FLOP_SHARE } from "./models.ts";
 import {
+  contextBytes,
+  contextCalls,
+  contextEdges,
+  contextRate,
+  contextRing,
+} from "./context-ring.ts";
+import {
   exchangeBytes,
   exchangeCalls,
   exchangeRate,
   groupOf,
   type ExchangeRate,
+  type PassBytes,
 } from "./expert-exchange.ts";
-import { neighboursOnHost, sendersOf, sendTimes } from "./pipeline-sends.ts";
+import { othersOnHost, sendersOf, sendersTo, sendTimes } from "./pipeline-sends.ts";
 import { pipelineMs, type StageTimes } from "./pipeline-time.ts";
 import type { PlanHost, PlanSite } from "./site.ts";
 import {
   boundsOf,
+  contextDegree,
   expertDegree,
   range,
   runCount,
+  samplesOf,
   sharedExperts,
   stageParameters,
   type LayerSums,
@@ -41,7 +52,7 @@ export interface StepParts {
   /** Waiting because stages are not busy all the time. */
   readonly bubbleMs: number;
   readonly tensorMs: number;
-  /** Of tokens, with the replicas that share out experts. */
+  /** Of tokens, with the replicas that share out experts; of keys and values, with those that share out a sequence. */
   readonly exchangeMs: number;
   /** Between stages. */
   readonly sendMs: number;
@@ -76,22 +87,27 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
   const bytes = sendBytesOf(split, sums);
   let slowest: Busy | undefined;
   const known: Pipeline[] = [];
-  for (let replica = 0; replica < replicas; replica += 1) {
+  const together = contextDegree(split);
+  for (let first = 0; first < replicas; first += together) {
     const forwardMs = new Float64Array(count);
     const backwardMs = new Float64Array(count);
     let most = { all: -1, compute: 0, tensor: 0, exchange: 0, send: 0 };
-    for (let stage = 0; stage < stages; stage += 1) {
+    for (let at = 0; at < stages * together; at += 1) {
+      const [stage, replica] = [Math.floor(at / together), first + (at % together)];
       const cell = stage * replicas + replica;
       const [next, previous] = [cellOf(split, cell + replicas), cellOf(split, cell - replicas)];
       let [computes, tensors, exchanged, sent] = [0, 0, 0, 0];
       for (let run = stage; run < count; run += stages) {
-        const at = run * replicas + replica;
-        const { compute, tensor, forward } = works[at] ?? NO_WORK;
-        const exchange = exchanges[at] ?? NO_EXCHANGE;
+        const place = run * replicas + replica;
+        const { compute, tensor, forward } = works[place] ?? NO_WORK;
+        const exchange = exchanges[place] ?? NO_EXCHANGE;
         const ahead = run + 1 === count ? 0 : sendTime(cell, next, bytes[run] ?? 0);
         const back = run === 0 ? 0 : sendTime(cell, previous, bytes[run - 1] ?? 0);
-        forwardMs[run] = forward + exchange.forward + ahead;
-        backwardMs[run] = compute + tensor - forward + exchange.backward + back;
+        // Those that share out a sequence wait for one another.
+        const ms = forward + exchange.forward + ahead;
+        forwardMs[run] = Math.max(forwardMs[run] ?? 0, ms);
+        const backMs = compute + tensor - forward + exchange.backward + back;
+        backwardMs[run] = Math.max(backwardMs[run] ?? 0, backMs);
         computes += compute;
         tensors += tensor;
         exchanged += exchange.forward + exchange.backward;
@@ -144,6 +160,11 @@ export function playedStep(split: Split, setting: StepSetting): StepTime {
       exchanges: Array.from({ length: runCount(split) }, (_, run) => ({
         ...exchangeBytes(split, run, sums),
         calls: exchangeCalls(split, run, sums),
+      })),
+      contexts: contextDegree(split),
+      contextExchanges: Array.from({ length: runCount(split) }, (_, run) => ({
+        ...contextBytes(split, run, sums),
+        calls: contextCalls(split, run, sums),
       })),
     },
     site,
@@ -198,7 +219,7 @@ function stepOf(
 const sendBytesOf = (split: Split, sums: LayerSums): readonly number[] =>
   Array.from({ length: runCount(split) }, (_, run) => {
     const [, to] = boundsOf(split, run);
-    return range(sums.outputs, to - 1, to) * split.microBatch;
+    return range(sums.outputs, to - 1, to) * samplesOf(split);
   });
 
 /** Of a micro-batch, without sends: compute and all-reduces of both ways, and what of them is forward. */
@@ -236,20 +257,35 @@ function exchangesOf(
   { site, sums }: StepSetting,
   users: Int32Array,
 ): readonly (typeof NO_EXCHANGE)[] {
-  if (expertDegree(split) === 1) return [];
+  const [experts, contexts] = [expertDegree(split), contextDegree(split)];
+  if (experts === 1 && contexts === 1) return [];
   const known = new Map<number, ExchangeRate>();
+  const rings: ExchangeRate[] = [];
   return Array.from({ length: runCount(split) * split.replicas }, (_, at) => {
     const run = Math.floor(at / split.replicas);
     const cell = at % (split.stages * split.replicas);
-    const bytes = exchangeBytes(split, run, sums);
-    const calls = exchangeCalls(split, run, sums);
-    const neighbours = neighboursOnHost(split, cell);
-    const { msPerByte, latencyMs } = exchangeRate(split, { cell, site, users, neighbours, known });
-    const again = split.isRecomputing ? 2 : 1;
-    return {
-      forward: bytes.forward * msPerByte + calls * latencyMs,
-      backward: bytes.backward * msPerByte + again * calls * latencyMs,
+    const found = { forward: 0, backward: 0 };
+    const add = (bytes: PassBytes, calls: number, { msPerByte, latencyMs }: ExchangeRate): void => {
+      if (bytes.forward === 0) return;
+      const once = bytes.forward * msPerByte + calls * latencyMs;
+      found.forward += once;
+      found.backward += (once * bytes.backward) / bytes.forward;
     };
+    if (experts > 1) {
+      const neighbours = othersOnHost(split, cell);
+      const rate = exchangeRate(split, { cell, site, users, neighbours, known });
+      add(exchangeBytes(split, run, sums), exchangeCalls(split, run, sums), rate);
+    }
+    if (contexts > 1) {
+      const group = Math.floor(cell / contexts);
+      rings[group] ??= contextRate(split, {
+        edges: contextEdges(contextRing(split, cell, site), split, site),
+        ...{ site, users },
+        sendersTo: (to) => sendersTo(split, to),
+      });
+      add(contextBytes(split, run, sums), contextCalls(split, run, sums), rings[group]);
+    }
+    return found;
   });
 }
 
@@ -316,7 +352,7 @@ interface RunOnHost {
 /** Of a micro-batch, forward. */
 function passComputeMs(split: Split, { sums, run, host }: RunOnHost): number {
   const [from, to] = boundsOf(split, run);
-  const flops = range(sums.flops, from, to) * split.microBatch;
+  const flops = range(sums.flops, from, to) * samplesOf(split);
   return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
 }
 
@@ -324,7 +360,7 @@ function computeMs(split: Split, { sums, run, host }: RunOnHost): number {
   const [from, to] = boundsOf(split, run);
   const passes = split.isRecomputing ? 4 : 3;
   const again = split.isRecomputingScores === true ? range(sums.scoreFlops, from, to) : 0;
-  const flops = (passes * range(sums.flops, from, to) + again) * split.microBatch;
+  const flops = (passes * range(sums.flops, from, to) + again) * samplesOf(split);
   return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
 }
 
@@ -334,7 +370,7 @@ function tensorMs(split: Split, { sums, run, host }: RunOnHost): number {
   if (width === 1) return 0;
   const [from, to] = boundsOf(split, run);
   const passes = split.isRecomputing ? 3 : 2;
-  const bytes = passes * range(sums.syncBytes, from, to) * split.microBatch;
+  const bytes = passes * range(sums.syncBytes, from, to) * samplesOf(split);
   const calls = passes * 2 * (to - from);
   const { gbs, latencyMs } = host.inside;
   return (2 * (width - 1) * bytes) / width / (gbs * 1e6) + calls * (width - 1) * latencyMs;

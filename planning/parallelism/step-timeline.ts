@@ -2,37 +2,26 @@
  * @file Plays one training step on a site's links: each send, ring and tied embedding at its max–min fair rate, from the first to the last.
  *
  * The bound of step-time.ts lets all sends of a link collide; here they collide only when the schedule makes them. A unit works through its
- * 1F1B order and is busy while it sends, or exchanges tokens with those with which it shares out experts; an operation starts when its input has arrived. Each edge of a
+ * 1F1B order and is busy while it sends, or exchanges tokens with those with which it shares out experts; those that share out a sequence meet before they
+ * pass keys and values around, and go on when all edges of their ring are done. An operation
+ * starts when its input has arrived. Each edge of a
  * stage's ring starts as a flow when its replicas are done, then those of its experts' rings; tied embeddings follow the rings of the first and the last stage. Cost: for each moment at
  * which something changes, O(units) and the filling of fair-rates.ts.
  */
 
 import { fillRates, type Flow } from "./fair-rates.ts";
-import { groupOf, type PassBytes } from "./expert-exchange.ts";
-import {
-  expertRings,
-  ringLatencyMs,
-  ringOf,
-  stageCells,
-  type GradientTask,
-  type Ring,
-} from "./gradient-rings.ts";
+import { expertRings, ringLatencyMs, ringOf, stageCells, type Ring } from "./gradient-rings.ts";
 import { aheadOf, operation } from "./pipeline-time.ts";
-import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
+import { eachLink } from "./site-links.ts";
 import type { PlanSite } from "./site.ts";
-
-export interface TimelineTask extends GradientTask {
-  readonly microBatches: number;
-  /** Of each stage (split.ts); 1 where absent. */
-  readonly runs?: number;
-  /** Of a micro-batch, by run × replicas + replica. */
-  readonly forwardMs: Float64Array;
-  readonly backwardMs: Float64Array;
-  /** Of a micro-batch behind each run. */
-  readonly sendBytes: readonly number[];
-  /** Of a micro-batch and run: what a unit sends to each other of those with which it shares out experts, and how often in a forward pass. */
-  readonly exchanges: readonly (PassBytes & { readonly calls: number })[];
-}
+import { contextMeetings, exchanger } from "./timeline-exchanges.ts";
+import {
+  pathsOf,
+  type Actor,
+  type Paths,
+  type Stage,
+  type TimelineTask,
+} from "./timeline-stage.ts";
 
 export interface Timeline {
   readonly totalMs: number;
@@ -42,15 +31,6 @@ export interface Timeline {
   readonly sendMs: Float64Array;
   /** What the exchanges of each cell took. */
   readonly exchangeMs: Float64Array;
-}
-
-/** A unit, a stage's ring or a replica's tied embedding: it waits for time, or for bytes. */
-interface Actor {
-  /** Infinity where it waits for no time. */
-  wakesAt: number;
-  flow: Flow | undefined;
-  /** What follows when the time has come, or when the bytes have arrived. */
-  next: () => void;
 }
 
 export function playStep(task: TimelineTask, site: PlanSite): Timeline {
@@ -119,58 +99,6 @@ function nextMoment(actors: readonly Actor[], nowMs: number): number {
   return next;
 }
 
-interface Path {
-  readonly links: readonly number[];
-  readonly latencyMs: number;
-}
-
-interface Paths {
-  readonly between: (fromCell: number, toCell: number) => Path;
-  readonly links: SiteLinks;
-  /** Number of a cell's port out; that of its port in follows. */
-  readonly portOf: (cell: number) => number;
-  readonly bytesPerMs: Float64Array;
-}
-
-function pathsOf({ cells, width }: TimelineTask, site: PlanSite): Paths {
-  const links = linksOf(site);
-  const portOf = (cell: number): number => links.count + 2 * cell;
-  const bytesPerMs = new Float64Array(links.count + 2 * cells.length);
-  for (let link = 0; link < links.count; link += 1) bytesPerMs[link] = (links.gbs[link] ?? 0) * 1e6;
-  for (const [cell, { host }] of cells.entries())
-    for (const port of [portOf(cell), portOf(cell) + 1])
-      bytesPerMs[port] = (site.hosts[host]?.inside.gbs ?? 0) * width * 1e6;
-  const between = (fromCell: number, toCell: number): Path => {
-    const [a = -1, b = -1] = [cells[fromCell]?.host, cells[toCell]?.host];
-    if (a === b && links.hasBus[a] !== 1)
-      return {
-        links: [portOf(fromCell), portOf(toCell) + 1],
-        latencyMs: site.hosts[a]?.inside.latencyMs ?? 0,
-      };
-    const crossed: number[] = [];
-    eachLink(links, [a, b], (link) => crossed.push(link));
-    return {
-      links: crossed,
-      latencyMs: Math.max(...crossed.map((link) => links.latencyMs[link] ?? 0)),
-    };
-  };
-  return { between, links, portOf, bytesPerMs };
-}
-
-interface Stage {
-  readonly task: TimelineTask;
-  readonly site: PlanSite;
-  readonly paths: Paths;
-  readonly clock: { readonly nowMs: number };
-  readonly actor: () => Actor;
-  readonly wait: (of: Actor, ms: number, next: () => void) => void;
-  readonly move: (
-    of: Actor,
-    what: { readonly links: readonly number[]; readonly bytes: number },
-    next: () => void,
-  ) => void;
-}
-
 /** Starts every unit's list of operations; the sums of gradients follow by themselves. */
 function startUnits(stage: Stage): {
   readonly sendMs: Float64Array;
@@ -188,11 +116,13 @@ function startUnits(stage: Stage): {
   const arrived = { forward: new Int32Array(runs * count), backward: new Int32Array(runs * count) };
   const blocked: (() => void)[] = [];
   const isDone = gradientSums(stage);
+  const contexts = contextMeetings(stage, exchangeMs);
   for (let cell = 0; cell < count; cell += 1) {
     const at = Math.floor(cell / replicas);
     const ahead = aheadOf(at, order);
     const own = actor();
     const exchange = exchanger(stage, { cell, own, exchangeMs });
+    const passAround = contexts(cell, own);
     const work = (number: number): void => {
       if (number === 2 * runs * microBatches) {
         pipeline.endMs = clock.nowMs;
@@ -235,7 +165,9 @@ function startUnits(stage: Stage): {
         });
       };
       wait(own, ms, () => {
-        exchange({ run, isForward }, send);
+        passAround({ run, isForward }, () => {
+          exchange({ run, isForward }, send);
+        });
       });
     };
     wait(own, 0, () => {
@@ -244,43 +176,6 @@ function startUnits(stage: Stage): {
   }
   return { sendMs, exchangeMs, pipeline };
 }
-
-interface Exchanging {
-  readonly cell: number;
-  readonly own: Actor;
-  /** Of each cell, so far. */
-  readonly exchangeMs: Float64Array;
-}
-
-/** All exchanges of a pass in one: a flow that crosses the links to each other of the group once. */
-function exchanger(
-  { task, paths, clock, wait, move }: Stage,
-  { cell, own, exchangeMs }: Exchanging,
-): (pass: { readonly run: number; readonly isForward: boolean }, next: () => void) => void {
-  if ((task.experts ?? 1) === 1) return (_, next) => next();
-  const others = groupOf(task, cell).filter((peer) => peer !== cell);
-  const ways = others.map((peer) => paths.between(cell, peer));
-  const links = ways.flatMap((way) => way.links);
-  const onceMs = Math.max(...ways.map((way) => way.latencyMs));
-  return ({ run, isForward }, next) => {
-    const { forward, backward, calls } = task.exchanges[run] ?? NOTHING;
-    if (forward === 0) {
-      next();
-      return;
-    }
-    const latencyMs = calls * onceMs;
-    const startMs = clock.nowMs;
-    const bytes = isForward ? forward : backward;
-    wait(own, (latencyMs * bytes) / forward, () => {
-      move(own, { links, bytes }, () => {
-        exchangeMs[cell] = (exchangeMs[cell] ?? 0) + clock.nowMs - startMs;
-        next();
-      });
-    });
-  };
-}
-
-const NOTHING = { forward: 0, backward: 0, calls: 0 };
 
 interface RingBytes {
   readonly members: number;

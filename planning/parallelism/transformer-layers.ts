@@ -156,6 +156,16 @@ function attentionBytes({ heads, keyValueHeads, headSize, latent }: TransformerS
   return 2 * BYTES * (queryRank + keyValueRank + wide);
 }
 
+/** Keys and values of a block and sample, as attention takes them: latents are unfolded by then. */
+export function keyValueBytes(shape: TransformerShape): number {
+  const { heads, keyValueHeads, headSize, latent, sequence } = shape;
+  const width =
+    latent === undefined
+      ? 2 * keyValueHeads * headSize
+      : heads * (latent.plainSize + latent.rotarySize + latent.valueSize);
+  return BYTES * sequence * width;
+}
+
 /** Down and up for queries, down with the rotated part and up for keys and values, and the way out. */
 function latentWeights(
   { queryRank, keyValueRank, plainSize, rotarySize, valueSize }: LatentShape,

@@ -144,7 +144,11 @@ test.each([4.6, 4.7, 4.8])(
     const onCandidate = (split: Split): void => void splits.push(split);
     const request = { model, site, batch: 16, onCandidate };
     const search = { request, sums: layerSums(model, frameworkOn(site)), tried: 0 };
-    plainCandidate(search, { width: 1, stages: 4, replicas: 1 }, unitsOf(site, 1) ?? []);
+    plainCandidate(
+      search,
+      { width: 1, stages: 4, replicas: 1, contexts: [1] },
+      unitsOf(site, 1) ?? [],
+    );
     const plain = splits.filter(
       ({ runs, isRecomputingScores }) => runs === undefined && isRecomputingScores === true,
     );

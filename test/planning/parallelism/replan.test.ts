@@ -8,6 +8,7 @@ import { parsePipeDream } from "../../../domain/model/parse-pipedream.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { graphModel } from "../../../planning/parallelism/models.ts";
 import { planTraining, type TrainingPlan } from "../../../planning/parallelism/plan.ts";
+import type { PlanSite } from "../../../planning/parallelism/site.ts";
 import { LEAST_SAVING, replan } from "../../../planning/parallelism/replan.ts";
 import { host, preset, siteOf } from "./sites.ts";
 
@@ -23,6 +24,36 @@ const degreesOf = ({ replicas, stages, width }: TrainingPlan["split"]): PlannedD
   tensorParallel: width,
   expertParallel: 1,
   stepMs: 1,
+});
+
+it("keeps the virtual stages of a run, and how it shares out sequences, unless others save enough", async () => {
+  const inside = { gbs: 337, latencyMs: 0.01 };
+  const site: PlanSite = {
+    ...siteOf(...["a", "b", "c", "d"].map((id) => host(id, 1, { inside }))),
+    fabric: () => ({ gbs: 50, latencyMs: 0.01 }),
+  };
+  const free = { ...request, site, batch: 8 };
+  const former = {
+    ...{ dataParallel: 1, pipelineParallel: 4, tensorParallel: 1, expertParallel: 1, stepMs: 1 },
+    contextParallel: 1,
+  };
+  const [two, three] = await Promise.all(
+    [2, 3].map((runs) => replan(free, { ...former, virtualStages: runs })),
+  );
+  for (const [runs, replanned] of [
+    [2, two],
+    [3, three],
+  ] as const) {
+    if (replanned?.answer.kind !== "planned") throw new Error("no plan");
+    const isOwn = replanned.answer.plan.split.runs === runs;
+    expect(isOwn).toBe(replanned.isKept || replanned.saving === undefined);
+    const fixed = { replicas: 1, stages: 4, width: 1, experts: 1, contexts: 1, runs };
+    const alone = await planTraining({ ...free, fixed });
+    if (alone.kind === "blocked") throw new Error(alone.message);
+    expect(alone.plan.split.runs).toBe(runs);
+  }
+  const old = await replan(free, former);
+  expect(old.answer.kind).toBe("planned");
 });
 
 async function best(): Promise<TrainingPlan> {
