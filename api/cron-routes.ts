@@ -26,6 +26,9 @@ export const CRON_ROUTES: readonly Route[] = [
         .max(MOST_WORDS)
         .meta({ description: "Five fields, as in 0 3 * * *, or @hourly to @yearly." }),
       timeZone: z.string().max(MOST_WORDS).meta({ description: "As in Europe/Berlin." }),
+      isQueuedAnyway: z.boolean().exactOptional().meta({
+        description: "Also where the fleet would never start its jobs as it is.",
+      }),
       overlap: z.enum(OVERLAPS).meta({
         description: "What happens while a job of before waits or runs.",
       }),

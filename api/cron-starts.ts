@@ -108,6 +108,8 @@ async function started(
   const job: JobFile = { ...labelled(file, cron), ...(after.length > 0 && { after }) };
   await client.submit(job, {
     idempotencyKey: jobId,
+    // Its schedule was asked about when it was made.
+    isQueuedAnyway: true,
     signer: () => served.signerOf(principal),
     maySee: (each) => mayDo(served, { principal, rights }, { act: "see", jobId: each }),
     admit: ({ spec, fleet }) => {

@@ -48,7 +48,7 @@ const NAMED_TIMES = ["@hourly", "@daily", "@weekly", "@monthly", "@yearly"];
 
 export async function makeCron(
   { caller, served, accept }: Pick<Call, "caller" | "served" | "accept">,
-  { job, key, ...when }: NewCron,
+  { job, key, isQueuedAnyway, ...when }: NewCron,
 ): Promise<SubmittedCron> {
   const { fleet, temporal } = served;
   const { principal, rights } = caller;
@@ -71,6 +71,7 @@ export async function makeCron(
   const fleets = [fleet, ...(spec.cells?.fleets ?? [])];
   insist(fleetsRefusal(principal, rights, { home: fleet, fleets }));
   await checkCount(served, { name: principal.name, cron });
+  if (isQueuedAnyway !== true) await served.client.checkStarts([file]);
   accept(cron);
   const terms: CronTerms = { file, ...when };
   const order = { fleet, cron, principal, number: randomUUID() };

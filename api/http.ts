@@ -340,6 +340,7 @@ function statusOf(error: OrbweaverError): number {
       return 404;
     case "NOT_ALLOWED":
     case "IDEMPOTENCY_CONFLICT":
+    case "NEVER_STARTS":
       return 409;
     case "REQUEST_TOO_LARGE":
       return 413;

@@ -2,27 +2,15 @@
 
 import { z } from "zod";
 import type { Identity } from "../access/own-identity.ts";
-import {
-  fleetsRefusal,
-  jobRefusal,
-  operatorRefusal,
-  seesOthers,
-  submitRefusal,
-} from "../access/principal.ts";
-import {
-  type JobFile,
-  type JobFilter,
-  type JobHandle,
-  type ListedJob,
-  type Submitted,
-  type SubmitOptions,
-} from "../client/index.ts";
+import { jobRefusal, operatorRefusal, seesOthers, submitRefusal } from "../access/principal.ts";
+import { type JobFilter, type JobHandle, type ListedJob } from "../client/index.ts";
 import type { ServiceJob } from "../client/service-client.ts";
 import { withinTime } from "../client/time-limit.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
-import { allowed, allowedToRun, mayDo, type JobFacts } from "./job-facts.ts";
+import { allowed, allowedToRun, type JobFacts } from "./job-facts.ts";
+import { started, submission } from "./submit-routes.ts";
 import { listQuery, whole } from "./job-queries.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
 import {
@@ -39,13 +27,6 @@ import { hiddenFrom, lineWithoutUnseen, withoutUnseen } from "./unseen-predecess
 const MOST_LISTED = 1_000;
 const MAX_WAIT_S = 30;
 
-const submitBody = z.strictObject({
-  job: z
-    .union([z.string(), z.looseObject({})])
-    .meta({ description: "The job file: as YAML text, or as an object." }),
-  idempotencyKey: z.string().exactOptional().meta({ description: "The job's id." }),
-  file: z.string().max(4_096).exactOptional().meta({ description: "The text's name in problems." }),
-});
 const tasksText = z.string().max(10_000).meta({ description: "Tasks of an array, as in 3,7-9." });
 const nothing = z.strictObject({});
 /** The library reads the values as those of a job file. */
@@ -58,15 +39,6 @@ const settings = z.strictObject({
   max: z.number().exactOptional(),
 });
 export const JOB_ROUTES: readonly Route[] = [
-  route({
-    method: "POST",
-    path: "/v1/jobs",
-    id: "submit",
-    summary: "Submits a job in the caller's name; the same id and job twice start one job.",
-    body: submitBody,
-    note: ({ idempotencyKey: about }) => (about === undefined ? {} : { about }),
-    answer: submit,
-  }),
   route({
     method: "GET",
     path: "/v1/jobs",
@@ -288,57 +260,6 @@ function changeSigner(
   if (formerKey !== own.publicKey && served.ownKeys().includes(formerKey))
     return { ...served.apiIdentity(), name: principal.name };
   throw new AccessRefusal("only its submitter may change tenant or time limit of this job");
-}
-
-/** In the caller's name, and only what it may ask for. */
-function submission({
-  caller,
-  served,
-  accept,
-}: Call): Pick<SubmitOptions, "signer" | "admit" | "maySee"> {
-  const { principal, rights } = caller;
-  return {
-    signer: () => served.signerOf(principal),
-    maySee: (jobId) => mayDo(served, caller, { act: "see", jobId }),
-    admit: ({ jobId, spec, fleet }) => {
-      insist(submitRefusal(principal, rights, spec));
-      const fleets = [fleet, ...(spec.cells?.fleets ?? [])];
-      insist(fleetsRefusal(principal, rights, { home: served.fleet, fleets }));
-      accept(jobId);
-    },
-  };
-}
-
-async function submit(call: Call<unknown, z.output<typeof submitBody>>): Promise<Submitted> {
-  const { job, ...how } = call.body;
-  return await started(call, () =>
-    // The library reads it as a job file, and refuses what is none.
-    call.served.client.submit(job as JobFile | string, { ...how, ...submission(call) }),
-  );
-}
-
-/** What is said of a former job with this id is said to those alone who may read it. */
-async function started<Answer extends Submitted>(
-  { caller, served }: Call,
-  start: () => Promise<Answer>,
-): Promise<Answer> {
-  const taken = (jobId: string): OrbweaverError =>
-    new OrbweaverError(
-      "IDEMPOTENCY_CONFLICT",
-      `the key ${jobId} belongs to a job that you may not read. Use another key.`,
-    );
-  try {
-    const answer = await start();
-    if (answer.isNew || (await mayDo(served, caller, { act: "read", jobId: answer.jobId })))
-      return answer;
-    throw taken(answer.jobId);
-  } catch (error) {
-    if (!(error instanceof OrbweaverError) || error.code !== "IDEMPOTENCY_CONFLICT") throw error;
-    const { details } = error;
-    const isNamed = typeof details === "object" && details !== null && "jobId" in details;
-    const jobId = isNamed ? String(details.jobId) : "";
-    throw (await mayDo(served, caller, { act: "read", jobId })) ? error : taken(jobId);
-  }
 }
 
 async function list({

@@ -3,9 +3,15 @@
 import { CRON_ROUTES } from "./cron-routes.ts";
 import { HOST_ROUTES } from "./host-routes.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
+import { SUBMIT_ROUTES } from "./submit-routes.ts";
 import { nameIn, type Route } from "./route.ts";
 
-export const ROUTES: readonly Route[] = [...HOST_ROUTES, ...JOB_ROUTES, ...CRON_ROUTES];
+export const ROUTES: readonly Route[] = [
+  ...HOST_ROUTES,
+  ...SUBMIT_ROUTES,
+  ...JOB_ROUTES,
+  ...CRON_ROUTES,
+];
 
 export interface FoundRoute {
   readonly route: Route;

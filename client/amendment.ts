@@ -16,7 +16,7 @@ import { amendUpdate, type AmendAnswer, type JobView } from "../protocol/message
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { ordered } from "./orders.ts";
 import { asked } from "./server-error.ts";
-import { firstInput } from "./submission.ts";
+import { firstInput } from "./first-input.ts";
 
 /** As in a job file; absent: as before. */
 export interface NewSettings extends Pick<

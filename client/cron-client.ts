@@ -10,6 +10,8 @@ export interface NewCron {
   readonly expression: string;
   readonly timeZone: string;
   readonly overlap: Overlap;
+  /** Although the fleet would never start its jobs as it is. */
+  readonly isQueuedAnyway?: boolean;
 }
 
 export interface SubmittedCron {

@@ -12,6 +12,7 @@ import type { ClusterShape, FleetShape, HostShape } from "../domain/fleet/fleet.
 import { amountText } from "../domain/job/job-resources.ts";
 import { noticeRefusal } from "../domain/fleet/job-notices.ts";
 import type { ParsedJob } from "../domain/job/job-file.ts";
+import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { FLEET_TASK_QUEUE, fleetWorkflowId, ledgerQuery } from "../protocol/messages.ts";
@@ -20,7 +21,7 @@ import { queried } from "./waking.ts";
 
 const GIB = 2 ** 30;
 /** A worker that sleeps wakes in this time; nobody is to wait longer for a check that hosts make again. */
-const ANSWER_WITHIN_MS = 3_000;
+export const ANSWER_WITHIN_MS = 3_000;
 
 /**
  * Throws BAD_INPUT with what is asked for and what there is. Resources of a job that other fleets may run are left to them; `onUnchecked` is called with
@@ -36,12 +37,7 @@ export async function checkFit(
     notices: notices.length > 0,
   };
   if (!asks.resources && !asks.notices) return;
-  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
-  const ledger = await queried(client, `fleet ${fleet}`, {
-    taskQueue: FLEET_TASK_QUEUE,
-    query: () => workflow.query(ledgerQuery),
-    withinMs: ANSWER_WITHIN_MS,
-  }).catch(() => undefined);
+  const ledger = await ledgerSoon(client, fleet);
   if (ledger === undefined) {
     const why = `fleet ${fleet} does not answer`;
     if (asks.resources) onUnchecked?.(`resources were not compared with the hosts: ${why}`);
@@ -54,6 +50,16 @@ export async function checkFit(
     (asks.resources ? resourceRefusal(spec, shape, applyVersion) : undefined) ??
     noticeRefusal(notices, shape.noticeAddresses);
   if (refusal !== undefined) throw new OrbweaverError("BAD_INPUT", refusal);
+}
+
+/** Undefined where the fleet does not answer soon. */
+export async function ledgerSoon(client: Client, fleet: string): Promise<PackedLedger | undefined> {
+  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
+  return await queried(client, `fleet ${fleet}`, {
+    taskQueue: FLEET_TASK_QUEUE,
+    query: () => workflow.query(ledgerQuery),
+    withinMs: ANSWER_WITHIN_MS,
+  }).catch(() => undefined);
 }
 
 /** Undefined where some host that the job may use can give it, or does not say what it has. `rules`: those of the fleet. */

@@ -58,6 +58,7 @@ export type FleetClient = Pick<
   | "fleetName"
   | "submit"
   | "submitAll"
+  | "checkStarts"
   | "job"
   | "list"
   | "fleet"
@@ -110,7 +111,21 @@ export class OrbweaverClient {
     jobs: readonly (JobFile | string)[],
     options: SubmitAllOptions = {},
   ): Promise<readonly Submitted[]> {
-    return await submitAll((job, each) => this.submit(job, each), jobs, options);
+    return await submitAll(jobs, options, {
+      submit: (job, each) => this.submit(job, each),
+      check: (files) => this.checkStarts(files),
+    });
+  }
+
+  /** Throws NEVER_STARTS with all of these that no end of other jobs would start on this fleet; nothing where the fleet does not answer. */
+  async checkStarts(jobs: readonly (JobFile | string)[]): Promise<void> {
+    const [{ readJob }, { checkStarts }] = await Promise.all([
+      import("./submission.ts"),
+      import("./never-starts.ts"),
+    ]);
+    if (jobs.length === 0) return;
+    const specs = jobs.map((job) => readJob(job).spec);
+    await checkStarts(this.#client, specs, this.fleetName);
   }
 
   /** A handle of a job by its id; whether the job exists shows at the first call. `by`: who gives it orders; this user when absent. */

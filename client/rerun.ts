@@ -19,7 +19,8 @@ import {
 } from "../protocol/messages.ts";
 import type { AttemptView } from "../protocol/job.ts";
 import { fileAsAmended } from "./amendment.ts";
-import { firstInput, submitJob, type Submitted, type SubmitOptions } from "./submission.ts";
+import { firstInput } from "./first-input.ts";
+import { submitJob, type Submitted, type SubmitOptions } from "./submission.ts";
 
 export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned" | "signer" | "admit"> {
   /** The id of the new job. */
@@ -74,7 +75,8 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
   const submitted = await submitJob(
     client,
     { ...again, ...(array !== undefined && tasks !== undefined && { array: { ...array, tasks } }) },
-    { ...how, fleet, idempotencyKey },
+    // This fleet has taken it once.
+    { ...how, fleet, idempotencyKey, isQueuedAnyway: true },
   );
   return { ...submitted, ...(tasks !== undefined && { tasks }) };
 }

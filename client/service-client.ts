@@ -63,16 +63,21 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
     (await answered(address, { method: "GET", path })) as T;
   const post = async <T>(path: string, body: object): Promise<T> =>
     (await answered(address, { method: "POST", path, body })) as T;
-  const submit: FleetClient["submit"] = (job, { idempotencyKey, file } = {}) =>
+  const submit: FleetClient["submit"] = (job, { idempotencyKey, file, isQueuedAnyway } = {}) =>
     post<Submitted>("/v1/jobs", {
       job,
+      ...(isQueuedAnyway === true && { isQueuedAnyway }),
       ...(idempotencyKey !== undefined && { idempotencyKey }),
       ...(file !== undefined && { file }),
     });
+  const check: FleetClient["checkStarts"] = async (jobs) => {
+    await post("/v1/jobs/check", { jobs });
+  };
   return {
     fleetName: fleet,
     submit,
-    submitAll: (jobs, options) => submitAll(submit, jobs, options),
+    submitAll: (jobs, options) => submitAll(jobs, options, { submit, check }),
+    checkStarts: check,
     job: (id) => jobOf(address, { id, get, post }),
     async *list(filter = {}) {
       const { jobs } = await get<{ readonly jobs: readonly ListedJob[] }>(

@@ -40,7 +40,8 @@ import {
 } from "../protocol/messages.ts";
 import { tenantPriority } from "../protocol/fair-tasks.ts";
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
-import { decodedPayloads } from "./payloads.ts";
+import { firstInput } from "./first-input.ts";
+import { checkStart } from "./never-starts.ts";
 import { checkPredecessors } from "./predecessors.ts";
 import { checkFit } from "./fleet-fit.ts";
 import {
@@ -66,6 +67,8 @@ export interface SubmitOptions {
   readonly onUnsigned?: (why: string) => void;
   /** Called with what could not be compared with the fleet, which does not answer: resources, which hosts refuse by themselves, or addresses of notices. */
   readonly onUnchecked?: (why: string) => void;
+  /** Also a job that no end of other jobs would start on this fleet, for one that is to change. */
+  readonly isQueuedAnyway?: boolean;
   /** Whose key signs, in whose name; the user's own when absent. A submit service signs in the name of who asks it. */
   readonly signer?: () => Identity;
   /** Called with what was read, before anything is started; what it throws is thrown. */
@@ -157,11 +160,12 @@ async function insist(
     readonly fleet: string;
     readonly isKeyed: boolean;
   },
-  { maySee, onUnchecked }: SubmitOptions,
+  { maySee, onUnchecked, isQueuedAnyway }: SubmitOptions,
 ): Promise<void> {
   try {
     await checkPredecessors(client, spec, maySee);
     await checkFit(client, { spec, notices }, { fleet, ...(onUnchecked && { onUnchecked }) });
+    if (isQueuedAnyway !== true) await checkStart(client, spec, fleet);
   } catch (error) {
     const isKnown =
       isKeyed && (await firstInput(client, jobId).catch(() => undefined)) !== undefined;
@@ -285,25 +289,6 @@ function fleetDifference(options: unknown, fleet: string): readonly string[] {
   const isNamed = typeof options === "object" && options !== null && "fleet" in options;
   const former = isNamed && typeof options.fleet === "string" ? options.fleet : DEFAULT_FLEET;
   return former === fleet ? [] : [`fleet: ${former} before, ${fleet} now`];
-}
-
-/** The arguments that a job was started with; undefined when the id belongs to a workflow of another type. */
-export async function firstInput(
-  client: Client,
-  jobId: JobId,
-): Promise<readonly unknown[] | undefined> {
-  try {
-    const { history } = await client.workflowService.getWorkflowExecutionHistory({
-      namespace: client.options.namespace,
-      execution: { workflowId: jobId },
-      maximumPageSize: 1,
-    });
-    const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
-    if (started?.workflowType?.name !== JOB_WORKFLOW) return undefined;
-    return await decodedPayloads(client, started.input?.payloads ?? [], jobId);
-  } catch (error) {
-    throw translated(error, `job ${jobId}`);
-  }
 }
 
 function differenceText({ path, was, is }: JobDifference): string {

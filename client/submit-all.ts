@@ -14,15 +14,22 @@ export type SubmitAllOptions = Omit<SubmitOptions, "idempotencyKey" | "file"> & 
   readonly onSubmitted?: (submitted: Submitted, at: number) => void;
 };
 
-type Submit = (job: JobFile, options: SubmitOptions) => Promise<Submitted>;
+interface Ways {
+  readonly submit: (job: JobFile, options: SubmitOptions) => Promise<Submitted>;
+  /** Throws where one of them would never start. */
+  readonly check: (jobs: readonly JobFile[]) => Promise<void>;
+}
 
-/** Each as an object or as YAML text. Throws BAD_INPUT with the problems of all. */
+/** Each as an object or as YAML text. Throws BAD_INPUT with the problems of all, or NEVER_STARTS. */
 export async function submitAll(
-  submit: Submit,
   jobs: readonly (JobFile | string)[],
   { onSubmitted, ...options }: SubmitAllOptions = {},
+  { submit, check }: Ways,
 ): Promise<readonly Submitted[]> {
   const files = await readAll(jobs);
+  // One with a key may be there already, and is asked about by its own submission, which finds that.
+  if (options.isQueuedAnyway !== true)
+    await check(files.filter(({ idempotencyKey }) => idempotencyKey === undefined));
   return await sendInOrder(files, (file) => submit(file, options), onSubmitted);
 }
 

@@ -73,8 +73,8 @@ export const ROOMS = {
   // Runs in a browser.
   page: { may: GROUND, packages: ["preact", "preact/hooks"], hasNoNode: true },
   agent: { may: ["access", "streams", "protocol", ...GROUND] },
-  // A client reads a fleet's ledger with the codec of its room.
-  client: { may: ["access", "streams", "protocol", "scheduling/ledger", ...GROUND] },
+  // A client reads a fleet's ledger, and asks the brain whether a job could ever start.
+  client: { may: ["access", "streams", "protocol", ...SCHEDULING, ...GROUND] },
   workflows: {
     may: ["machines", "protocol", "scheduling/ledger", ...GROUND],
     packages: ["@temporalio/workflow", "@temporalio/common"],

@@ -90,7 +90,7 @@ const submit = (
 ): Promise<unknown> =>
   orbweaver.submit(
     { ...file, tenant: ATTACKER, gang: { gpus: 1 }, run: { command: ["true"] } },
-    { idempotencyKey: key },
+    { idempotencyKey: key, isQueuedAnyway: true },
   );
 
 const smallRequest = (jobId: string): unknown => ({

@@ -45,6 +45,8 @@ export interface JobFlags {
   readonly array?: number;
   readonly parallel?: number;
   readonly sync?: boolean;
+  /** No key of the file. */
+  readonly queueAnyway?: boolean;
   /** No flag: what `--sync` has sent. */
   readonly folder?: FolderRule;
   /** No flag: read from the file that the job's model names. */

@@ -93,7 +93,11 @@ export function addJobOptions(verb: Command): Command {
         "once --after can never come true: end the job (default), or release it",
       ).choices(FAILED_DEPENDENCY_RULES),
     )
-    .option("--hold", "hold the job until `orbweaver release`");
+    .option("--hold", "hold the job until `orbweaver release`")
+    .option(
+      "--queue-anyway",
+      "queue the job also where the fleet would never start it as it is, e.g. before new hosts come",
+    );
 }
 
 export function readPriority(text: string): number {

@@ -14,6 +14,7 @@ export interface CronFlags extends ConnectionOptionValues {
   readonly overlap?: string;
   readonly key?: string;
   readonly json?: boolean;
+  readonly queueAnyway?: boolean;
 }
 
 /** Throws BAD_INPUT for flags of schedules without one. */
@@ -28,7 +29,15 @@ export function checkCronFlags({ cron, timeZone, overlap }: CronFlags): void {
 export async function submitCron(
   context: CommandContext,
   jobs: readonly { readonly job: JobFile | string }[],
-  { cron: expression = "", timeZone, overlap = "skip", key, json, ...values }: CronFlags,
+  {
+    cron: expression = "",
+    timeZone,
+    overlap = "skip",
+    key,
+    json,
+    queueAnyway,
+    ...values
+  }: CronFlags,
 ): Promise<void> {
   const [only, ...more] = jobs;
   if (only === undefined || more.length > 0)
@@ -40,6 +49,7 @@ export async function submitCron(
     timeZone: timeZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
     overlap: overlapOf(overlap),
     ...(key !== undefined && { key }),
+    ...(queueAnyway === true && { isQueuedAnyway: true }),
   });
   if (!made.isNew) context.say(`${made.cron} had been submitted before; nothing was changed`);
   if (json === true) context.printJson(made);

@@ -8,6 +8,8 @@ export interface JobToSubmit {
   readonly job: JobFile | string;
   readonly key: string | undefined;
   readonly file?: string | undefined;
+  /** Although the fleet would never start it as it is. */
+  readonly isAnyway?: boolean | undefined;
 }
 
 /** A job that is to wait for one that the server has forgotten waits for it no more, where the history of this machine knows its end. */
@@ -25,7 +27,8 @@ export async function submitJob(
     const { withoutRemembered } = await import("./remembered-jobs.ts");
     const job = await withoutRemembered(context, wanted.job, { missing, fleet });
     if (job === undefined) throw error;
-    return await submitOnce(context, client, { job, key: wanted.key });
+    const { key, isAnyway } = wanted;
+    return await submitOnce(context, client, { job, key, isAnyway });
   }
 }
 
@@ -41,12 +44,13 @@ function missingIn(error: unknown): readonly string[] {
 async function submitOnce(
   { say }: CommandContext,
   client: FleetClient,
-  { job, key, file }: JobToSubmit,
+  { job, key, file, isAnyway }: JobToSubmit,
 ): Promise<Submitted> {
   const answer = await client.submit(job, {
     onUnsigned: (why) =>
       say(`the job is not signed, so only hosts that trust the namespace run it: ${why}`),
     onUnchecked: say,
+    ...(isAnyway === true && { isQueuedAnyway: true }),
     ...(key !== undefined && { idempotencyKey: key }),
     ...(file !== undefined && { file }),
   });

@@ -11,7 +11,7 @@ export const EXIT = {
   usage: 2,
   notFound: 3,
   noConnection: 4,
-  /** The job of a what-if. */
+  /** A job that was asked about, or that was to be submitted. */
   never: 5,
   outOfTime: 124,
   commandNotFound: 127,
@@ -25,7 +25,7 @@ const SIGNALLED = 128;
 export const EXIT_CODE_HELP =
   "Exit status: 0 done, 1 failed, 2 wrong usage or input, 3 not found,\n4 no connection.";
 
-export const WHAT_IF_EXIT_CODE_HELP = "With --what-if, 5 if a job would never start.";
+export const NEVER_EXIT_CODE_HELP = "5 a job would never start on this fleet.";
 
 export const JSON_ERROR_HELP =
   'With --json, an error is also {"error": {"code", "message"}} on standard output.';
@@ -53,6 +53,8 @@ export function exitCodeOfError(code: FailureCode): number {
     case "NO_CONNECTION":
     case "TEMPORAL_SERVER_UNAVAILABLE":
       return EXIT.noConnection;
+    case "NEVER_STARTS":
+      return EXIT.never;
     default:
       return EXIT.failure;
   }

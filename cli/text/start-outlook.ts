@@ -13,7 +13,7 @@ import { whoKeeps, type Kept } from "../../scheduling/explain/gives-way.ts";
 import { neverOf, type Never } from "../../scheduling/explain/never.ts";
 import { placesInQueue } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { unblock, type Change } from "../../scheduling/explain/remedies.ts";
+import { firstOfEachKind, unblock, type Change } from "../../scheduling/explain/remedies.ts";
 import { counted, durationText, timeText } from "../terminal/duration.ts";
 
 export interface ClusterFit {
@@ -92,12 +92,7 @@ export function forecastText(
 
 /** The cheapest change, then the cheapest of each other kind. */
 export function changesText(changes: readonly Change[]): string | undefined {
-  const kinds = new Set<string>();
-  const lines = changes.flatMap((change) => {
-    if (kinds.has(change.kind) || kinds.size >= MAX_CHANGES) return [];
-    kinds.add(change.kind);
-    return [changeText(change)];
-  });
+  const lines = firstOfEachKind(changes, MAX_CHANGES).map(changeText);
   return lines.length === 0 ? undefined : lines.join("\n");
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { Client } from "@temporalio/client";
-import { firstInput } from "../../client/submission.ts";
+import { firstInput } from "../../client/first-input.ts";
 import { parseJobFile } from "../../domain/job/job-file.ts";
 import type { JobNotice } from "../../domain/job/job-notice.ts";
 import { jobId } from "../../domain/values/ids.ts";

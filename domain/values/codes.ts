@@ -117,6 +117,8 @@ export const FAILURE_CODES = [
   "IDEMPOTENCY_CONFLICT",
   /** A job, host, fleet or file that does not exist. */
   "NOT_FOUND",
+  /** No end of other jobs would start the job on this fleet. */
+  "NEVER_STARTS",
   /** The state of the job or host does not allow this. */
   "NOT_ALLOWED",
   /** Rules cannot be committed: a worker or agent that does not know them is alive. */

@@ -37,6 +37,21 @@ export function neverOf(
   job: JobId,
   { nowMs, ports = {}, policies = DECIDE_POLICIES }: NeverOptions,
 ): Never | undefined {
+  const found = onIdleFleet(ledger, job, { nowMs, ports, policies });
+  if (found === undefined) return undefined;
+  return { reason: found.reason, changes: unblock(found.idle, job, { nowMs, ports, policies }) };
+}
+
+/** Whether `neverOf` has an answer, without the tries of changes: one cycle. */
+export const isNever = (ledger: Ledger, job: JobId, nowMs: number): boolean =>
+  onIdleFleet(ledger, job, { nowMs, ports: {}, policies: DECIDE_POLICIES }) !== undefined;
+
+/** The idle fleet, and why it does not start the job; undefined where it does. */
+function onIdleFleet(
+  ledger: Ledger,
+  job: JobId,
+  { nowMs, ports, policies }: Required<NeverOptions>,
+): { readonly idle: Ledger; readonly reason: PendingReason } | undefined {
   const request = ledger.requests.get(job);
   if (request === undefined) return undefined;
   const idle = idleFleet(ledger, request);
@@ -48,6 +63,5 @@ export function neverOf(
     onlyFor: job,
   });
   if (plan.items.some((item) => item.request.jobId === job)) return undefined;
-  const changes = unblock(idle, job, { nowMs, ports, policies });
-  return { reason: answer ?? notNominated(request), changes };
+  return { idle, reason: answer ?? notNominated(request) };
 }

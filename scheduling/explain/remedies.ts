@@ -56,6 +56,16 @@ const TIME_LIMITS_MS: readonly (readonly [limitMs: number, text: string])[] = [
   [600_000, "10m"],
 ];
 
+/** The cheapest change of each kind, at most so many. */
+export function firstOfEachKind(changes: readonly Change[], most: number): readonly Change[] {
+  const kinds = new Set<ChangeKind>();
+  return changes.filter(({ kind }) => {
+    if (kinds.has(kind) || kinds.size >= most) return false;
+    kinds.add(kind);
+    return true;
+  });
+}
+
 /** Cheapest first; empty when the job does not wait, would start anyway, or nothing that is tried helps. */
 export function unblock(
   ledger: Ledger,

@@ -23,7 +23,7 @@ import {
 } from "./later-preemption.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { whoKeeps, type Kept } from "./gives-way.ts";
-import { neverOf, type Never } from "./never.ts";
+import { isNever, neverOf, type Never } from "./never.ts";
 
 export type WhatIf =
   | {
@@ -74,6 +74,24 @@ export const trialRequest = (spec: JobSpec, nowMs: number): GangRequest => {
 
 /** Users must not see the stand-in's id. */
 export const withoutStandIn = (message: string): string => message.replace(`${NOBODY} `, "it ");
+
+/** Why no end of other jobs would start it; undefined where one would, or where the fleet would not take its request at all. */
+export function neverFor(ledger: Ledger, spec: JobSpec, nowMs: number): Never | undefined {
+  const asked = withTrial(ledger, spec, nowMs);
+  return asked && neverOf(asked, NOBODY, { nowMs });
+}
+
+/** Whether `neverFor` has an answer: one cycle. */
+export function wouldNeverStart(ledger: Ledger, spec: JobSpec, nowMs: number): boolean {
+  const asked = withTrial(ledger, spec, nowMs);
+  return asked !== undefined && isNever(asked, NOBODY, nowMs);
+}
+
+function withTrial(ledger: Ledger, spec: JobSpec, nowMs: number): Ledger | undefined {
+  const entries = [{ kind: "request", request: trialRequest(spec, nowMs) }];
+  const { ledger: asked, refusals } = apply(ledger, { kind: "inbox", entries, nowMs });
+  return refusals.length > 0 ? undefined : asked;
+}
 
 export function whatIf(ledger: Ledger, request: GangRequest, options: WhatIfOptions): WhatIf {
   const { nowMs, ports, policies } = options;

@@ -109,6 +109,7 @@ function play() {
           ...(jobs.get(jobId)?.hasEnded === true && { outcome: { kind: "completed" } }),
         }),
     }),
+    checkStarts: () => Promise.resolve(),
     submit: (file: JobFile, { idempotencyKey: key = "" }: { readonly idempotencyKey?: string }) => {
       put(key, "ada", file.after);
       return Promise.resolve({ jobId: key, isNew: true });

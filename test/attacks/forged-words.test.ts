@@ -151,11 +151,10 @@ it("a true word said again, or its proof under another word, changes nothing", a
 });
 
 it("a job that waits is not told by an attacker why, and an array gets no grants of one", async () => {
-  const { jobId } = await world.orbweaver.submit({
-    name: "waits",
-    gang: { gpus: 64 },
-    run: { command: ["true"] },
-  });
+  const { jobId } = await world.orbweaver.submit(
+    { name: "waits", gang: { gpus: 64 }, run: { command: ["true"] } },
+    { isQueuedAnyway: true },
+  );
   const job = world.orbweaver.job(jobId);
   await expect.poll(async () => (await job.view()).pending?.code).toBe("NoMatchingFlavor");
   const reason = { code: "OnHold", message: "pay mallory", holders: [] };
@@ -339,11 +338,10 @@ it("an array's tasks are not cancelled for an attacker, and are for who submitte
 });
 
 it("an order that is given with a true proof works once: who repeats it is not believed", async () => {
-  const { jobId } = await world.orbweaver.submit({
-    name: "waits",
-    gang: { gpus: 64 },
-    run: { command: ["true"] },
-  });
+  const { jobId } = await world.orbweaver.submit(
+    { name: "waits", gang: { gpus: 64 }, run: { command: ["true"] } },
+    { isQueuedAnyway: true },
+  );
   const job = world.orbweaver.job(jobId);
   await expect.poll(async () => (await job.view()).state).toBe("pending");
   await job.hold();

@@ -15,6 +15,7 @@ const job = (name: string, more: Partial<JobFile> = {}): JobFile => ({
   ...more,
 });
 const answerOf = (name: string): Submitted => ({ jobId: jobId(name), isNew: true });
+const check = (): Promise<void> => Promise.resolve();
 const soon = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe("submitting many jobs", () => {
@@ -30,9 +31,9 @@ describe("submitting many jobs", () => {
       return answerOf(name);
     };
     const answers = await submitAll(
-      submit,
       names.map((name) => job(name)),
       { onSubmitted: (answer, at) => told.push(`${String(at)} ${answer.jobId}`) },
+      { submit, check },
     );
     expect(answers.map((answer) => answer.jobId)).toEqual(names);
     expect(told).toEqual(names.map((name, at) => `${String(at)} ${name}`));
@@ -46,7 +47,7 @@ describe("submitting many jobs", () => {
       return Promise.resolve(answerOf(name));
     };
     const jobs = [job("a"), job("B!"), "name: c\ngang: 0\nrun: { command: [x] }\n", job("d")];
-    await expect(submitAll(submit, jobs)).rejects.toMatchObject({
+    await expect(submitAll(jobs, {}, { submit, check })).rejects.toMatchObject({
       code: "BAD_INPUT",
       details: {
         problems: [
@@ -56,8 +57,30 @@ describe("submitting many jobs", () => {
       },
     });
     const twice = [job("a", { idempotencyKey: "k" }), job("b", { idempotencyKey: "k" })];
-    await expect(submitAll(submit, twice)).rejects.toMatchObject({ code: "BAD_INPUT" });
+    await expect(submitAll(twice, {}, { submit, check })).rejects.toMatchObject({
+      code: "BAD_INPUT",
+    });
     expect(sent).toEqual([]);
+  });
+
+  it("sends nothing where one would never start, and does not ask about those with a key, or when told to queue them anyway", async () => {
+    const sent: string[] = [];
+    const asked: string[] = [];
+    const ways = {
+      submit: ({ name }: JobFile): Promise<Submitted> => {
+        sent.push(name);
+        return Promise.resolve(answerOf(name));
+      },
+      check: (files: readonly JobFile[]): Promise<void> => {
+        asked.push(...files.map(({ name }) => name));
+        return Promise.reject(new OrbweaverError("NEVER_STARTS", "too large"));
+      },
+    };
+    const jobs = [job("a"), job("b", { idempotencyKey: "k" })];
+    await expect(submitAll(jobs, {}, ways)).rejects.toMatchObject({ code: "NEVER_STARTS" });
+    expect([asked, sent]).toEqual([["a"], []]);
+    await submitAll(jobs, { isQueuedAnyway: true }, ways);
+    expect([asked, sent]).toEqual([["a"], ["a", "b"]]);
   });
 
   it("stops after a failure and says which jobs were submitted", async () => {
@@ -77,7 +100,8 @@ describe("submitting many jobs", () => {
   });
 
   it("submits nothing of an empty list", async () => {
-    expect(await submitAll(() => Promise.reject(new Error("none")), [])).toEqual([]);
+    const submit = (): Promise<never> => Promise.reject(new Error("none"));
+    expect(await submitAll([], {}, { submit, check })).toEqual([]);
   });
 });
 

@@ -215,7 +215,9 @@ clusters:
   });
 
   it("refuse what cannot be moved, each with one clear error", async () => {
-    const { jobId } = await world.orbweaver.submit(file("large", { gang: { gpus: 64 } }));
+    const { jobId } = await world.orbweaver.submit(file("large", { gang: { gpus: 64 } }), {
+      isQueuedAnyway: true,
+    });
     const tasks = await world.orbweaver.submit(file("tasks", { hold: true, array: { count: 2 } }));
     const refusal = async (job: string, fleet: string): Promise<string> =>
       (await world.cli(["move", job, "--fleet", fleet])).stderr;

@@ -28,7 +28,7 @@ afterAll(() => world.stop());
 
 const SLEEP = { run: { command: ["sleep", "600"] } };
 const submit = async (file: Partial<JobFile> & { readonly name: string }): Promise<string> =>
-  (await world.orbweaver.submit({ ...SLEEP, ...file } as JobFile)).jobId;
+  (await world.orbweaver.submit({ ...SLEEP, ...file } as JobFile, { isQueuedAnyway: true })).jobId;
 const document = async (...args: readonly string[]): Promise<Record<string, unknown>> =>
   JSON.parse((await world.cli(args)).stdout) as Record<string, unknown>;
 
@@ -94,5 +94,12 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
     const { changes, ...rest } = JSON.parse(stdout) as { readonly changes: readonly unknown[] };
     expect([status, rest]).toMatchObject([5, { kind: "never", reason: { code } }]);
     expect(changes).toContainEqual(expect.objectContaining({ text }));
+    const tried = await world.cli(["submit", "--json", "--gpus", "4", ...words, "--", "true"]);
+    const { error } = JSON.parse(tried.stdout) as { readonly error: unknown };
+    expect([tried.code, error]).toMatchObject([
+      5,
+      { code: "NEVER_STARTS", message: expect.stringContaining(text) as string },
+    ]);
   }
+  expect((await world.ledger()).requests.size).toBe(4);
 }, 300_000);

@@ -55,7 +55,9 @@ export function runVerb(context: CommandContext): Command {
         commandOf(context, values),
       );
       await context.withFleet(values, async ({ client }) => {
-        const { jobId } = await submitJob(context, client, { job, key });
+        const { jobId } = await submitJob(context, client, {
+          ...{ job, key, isAnyway: values.queueAnyway },
+        });
         context.say(jobId);
         await attendJob(context, client.job(jobId));
       });
@@ -88,7 +90,9 @@ async function runWithInput(
   const keeper = sessionKeeper(command);
   const job = { ...typed, run: { ...typed.run, command: [...keeper.ofJob] } };
   await context.withFleet(values, async ({ client }) => {
-    const { jobId, isNew } = await submitJob(context, client, { job, key });
+    const { jobId, isNew } = await submitJob(context, client, {
+      ...{ job, key, isAnyway: values.queueAnyway },
+    });
     if (!isNew)
       throw new OrbweaverError(
         "NOT_ALLOWED",

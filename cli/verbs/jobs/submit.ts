@@ -18,7 +18,7 @@ import {
   EXIT,
   EXIT_CODE_HELP,
   WAIT_EXIT_CODE_HELP,
-  WHAT_IF_EXIT_CODE_HELP,
+  NEVER_EXIT_CODE_HELP,
 } from "../../terminal/exit-code.ts";
 import type { JobFlags } from "../../command/job-flags.ts";
 import { jobsToSubmit, type JobSource } from "../../command/jobs-to-submit.ts";
@@ -124,9 +124,13 @@ export function submitVerb(context: CommandContext): Command {
           ],
           ["orbweaver submit train.sbatch", "a batch script of Slurm"],
           ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
+          [
+            "orbweaver submit --queue-anyway large.yaml",
+            "for hosts that are still to come; else it is refused",
+          ],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
         ],
-        `${EXIT_CODE_HELP}\n${WHAT_IF_EXIT_CODE_HELP}\n${WAIT_EXIT_CODE_HELP}`,
+        `${EXIT_CODE_HELP}\n${NEVER_EXIT_CODE_HELP}\n${WAIT_EXIT_CODE_HELP}`,
       ),
     )
     .action(async (named: readonly string[], { file = [], ...values }: SubmitValues) => {
@@ -196,9 +200,12 @@ async function submitAll(
       "--singleton waits for other jobs each time, so the same --key would be another job. Leave one of them out.",
     );
   await context.withFleet(values, async ({ client }) => {
-    if (jobs.length > 1)
+    if (jobs.length > 1) {
       // Before the first is submitted; the submission of each would find it too.
       for (const id of outsidersOf(jobs)) await client.job(id).ending();
+      if (values.queueAnyway !== true && values.key === undefined)
+        await client.checkStarts(jobs.filter(isUnkeyed).map(({ job }) => job));
+    }
     const submit = submitter(context, client, values);
     const submitted = await sendInOrder(jobs, submit, ({ jobId }) => {
       // For a job that is waited for, its output is the answer.
@@ -222,7 +229,7 @@ async function submitAll(
 function submitter(
   context: CommandContext,
   client: FleetClient,
-  { pin, key, ...others }: SubmitValues,
+  { pin, key, queueAnyway: isAnyway, ...others }: SubmitValues,
 ): (source: JobSource) => Promise<Submitted> {
   const sent = new Map<string, Promise<Submitted>>();
   const place = (series: string, name: string): string => JSON.stringify([series, name]);
@@ -241,7 +248,7 @@ function submitter(
       for (const { name, answer } of earlier) ids.set(name, (await answer).jobId);
       return await submitJob(context, client, {
         job: series === undefined ? job : withIds(job, ids),
-        ...{ key, file },
+        ...{ key, file, isAnyway },
       });
     };
     const answer = submit();
@@ -254,6 +261,8 @@ const isSingleton =
   ({ singleton }: Pick<SubmitValues, "singleton">) =>
   (source: JobSource): boolean =>
     singleton === true || source.isSingleton === true;
+
+const isUnkeyed = ({ job }: JobSource): boolean => readJob(job).key === undefined;
 
 const isArray = ({ job }: JobSource): boolean => readJob(job).file.array !== undefined;
 
