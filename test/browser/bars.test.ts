@@ -1,5 +1,5 @@
 /**
- * @file How fast the console's page is with 6,016 GPUs and 10,000 waiting jobs. TimedChoice by the processor time of the page's thread, so that a busy machine
+ * @file How fast the console's page is with 6,016 GPUs and 10,000 waiting jobs. Judged by the processor time of the page's thread, so that a busy machine
  * fails nothing; wall times are printed beside it. `ORBWEAVER_CONSOLE_SECONDS` plays changes for longer (the bar of the project says 60).
  */
 

@@ -81,7 +81,7 @@ describe("the search", () => {
             ? []
             : [execute(problem, planOf(problem, deepPlan)).latencyMs]),
         ];
-        // TimedChoice with noise: without it a plan may lie a little behind.
+        // Judged with noise: without it a plan may lie a little behind.
         expect(latencyMs).toBeLessThanOrEqual(Math.min(...rivals) * 1.05);
         expect(latencyMs).toBeGreaterThanOrEqual(bounds(problem).lowerMs * (1 - 1e-9));
       }),
