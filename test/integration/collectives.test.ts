@@ -100,10 +100,21 @@ it("a job explores and ends on the better arm, which its tuner then has for all"
   expect(view.worlds[0]?.policy.text).toContain(`${ROW} tree/simple\n`);
 });
 
-it("the next job there starts with it, sealed and as a file", async () => {
+it("the next job there starts with it, sealed and as a file, and names the hosts whose NCCL loads no tuner", async () => {
   const check = `grep -q '^${ROW} tree/simple$' "$ORBWEAVER_COLLECTIVES_POLICY" && case "$ORBWEAVER_COLLECTIVES_SEALED" in *';${ROW} tree/simple;'*) ;; *) exit 4;; esac`;
-  const { jobId: id } = await world.orbweaver.submit(tunedJob("next", ["sh", "-c", check]));
+  // As the plugin's library does where NCCL has not asked it.
+  const note = `printf 'orbweaver-nccl 1\\ntuner no\\nprofiler no\\n' > "$ORBWEAVER_COLLECTIVES_REWARDS.nccl"`;
+  const { jobId: id } = await world.orbweaver.submit(
+    tunedJob("next", ["sh", "-c", `${note}; ${check}`]),
+  );
   await world.orbweaver.job(id).result();
+  const { attempts } = await world.orbweaver.job(id).view();
+  expect(attempts.at(-1)?.ncclPlugins).toEqual([
+    { host: "alpha/a1", plugins: "none" },
+    { host: "alpha/a2", plugins: "none" },
+  ]);
+  const { stdout } = await world.cli(["status", id]);
+  expect(stdout).toMatch(/NCCL +loads no tuner on alpha\/a1, alpha\/a2/);
 });
 
 it("a job that is preempted and goes on elsewhere has the policy of its new place, not the old one's", async () => {
