@@ -34,6 +34,7 @@ export function noteLease(
   after: Lease | undefined,
 ): void {
   const { usage, index } = capacity;
+  if (before !== undefined && after !== undefined && isSameHold(before, after)) return;
   if (before !== undefined) {
     const gpus = takenGpus(before);
     release(usage, index, heldBy(before));
@@ -55,6 +56,21 @@ export function noteLease(
     terms: { endAtMs, sinceMs: after.grantedAtMs, ...(need !== undefined && { need }) },
   });
 }
+
+/**
+ * Whether a lease holds what it held, as when its grant is delivered or a checkpoint is written. Not asked of a lease with a label: the order in
+ * which those came counts.
+ */
+const isSameHold = (before: Lease, after: Lease): boolean =>
+  before.gpus === after.gpus &&
+  before.vacatingHosts === after.vacatingHosts &&
+  before.tenant === after.tenant &&
+  needOf(before) === needOf(after) &&
+  before.terms?.constraints.antiAffinity === undefined &&
+  after.terms?.constraints.antiAffinity === undefined &&
+  before.opportunistic?.gpus === after.opportunistic?.gpus &&
+  before.grantedAtMs === after.grantedAtMs &&
+  endOf(before) === endOf(after);
 
 /** When its GPUs are free at the latest, as its owner says. */
 const endOf = ({ state, grantedAtMs, terms, slots }: Lease): number =>

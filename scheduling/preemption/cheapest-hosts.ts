@@ -35,9 +35,9 @@ export function cheapestHosts({
   for (const { type, room } of fitsOf(request, view)) {
     if (room < wanted) continue;
     for (const host of hostsOf(type)) {
+      if (wanted > host.gpuCount || host.hostCondition !== undefined) continue;
       const there = book.byHost.get(host.id);
-      if (there === undefined || host.hostCondition !== undefined || wanted > host.gpuCount)
-        continue;
+      if (there === undefined) continue;
       const needed = wanted - popCount(host.freeMask);
       const set =
         needed <= 0

@@ -184,10 +184,14 @@ interface Trial {
   readonly waitS: () => number;
 }
 
-/** At least one of them moves, or nothing is won. The cheapest necessary condition: nothing is taken off the capacity for it. */
+/** At least one of them moves, or nothing is won. The cheapest necessary conditions: nothing is taken off the capacity for them. */
 function mayPay(trial: Trial, leases: readonly Lease[]): boolean {
-  const mostGain = gainOf(trial, MOST_THROUGHPUT);
-  return leases.some((lease) => isWorth(trial, mostGain, moveLoss(lease, trial.view.nowMs)));
+  const { request, view, search } = trial;
+  const least = leases.reduce((loss, each) => Math.min(loss, moveLoss(each, view.nowMs)), Infinity);
+  return (
+    isAffordable(search.preemption, request.tenant, least) &&
+    isWorth(trial, gainOf(trial, MOST_THROUGHPUT), least)
+  );
 }
 
 const MOST_THROUGHPUT = 1;

@@ -105,11 +105,18 @@ export const mostWorthIn = (
   view: CycleView,
 ): readonly { readonly type: TypeOptions; readonly worth: number }[] =>
   fitsOf(request, view).flatMap(({ type }) => {
-    const offers = offersAt(view.capacity, type, "now");
+    const { capacity } = view;
+    const offers = offersAt(capacity, type, "now");
     if (largestGang(type.shape, offers) < gpus) return [];
-    const { gpuType } = type;
-    return [{ type, worth: gpus * across({ gpus, gpuType }, offers, view.capacity) }];
+    return [{ type, worth: mostWorthOf(type, offers, { gpus, capacity }) }];
   });
+
+/** The same of clusters that offer so many, which are enough. */
+export const mostWorthOf = (
+  { gpuType }: TypeOptions,
+  offers: readonly ClusterOffer[],
+  { gpus, capacity }: { readonly gpus: number; readonly capacity: Capacity },
+): number => gpus * across({ gpus, gpuType }, offers, capacity);
 
 interface Asked {
   readonly gpus: number;

@@ -44,6 +44,7 @@ import { asFree, demandOf, freeHosts } from "../admission/try-start.ts";
 import { isAffordable, noteEvicted, type PreemptionAccount } from "./account.ts";
 import type { Victim } from "./candidate-index.ts";
 import { mostWorthIn } from "./placement-bounds.ts";
+import { leastLossFor, mayLieWithout } from "./search-bounds.ts";
 import type { ServiceOrder } from "../queue/service-order.ts";
 import { victimsByOrder } from "./order-victims.ts";
 import { chooseVictims, dueRoom, type Right, type VictimChoice } from "./victim-choice.ts";
@@ -105,6 +106,11 @@ function planBy(
   if (wanted === undefined || wanted < 1) return undefined;
   const choice = choiceBy(right, request, { wanted, view, context });
   if (choice === undefined || choice.isEmpty()) return undefined;
+  const { ordered, lossOf } = choice;
+  const leastLoss = leastLossFor(request, wanted, { victims: ordered(), lossOf, ...view });
+  if (leastLoss === Infinity || !isAffordable(preemption, request.tenant, leastLoss))
+    return undefined;
+  if (!mayLieWithout(request, wanted, { victims: ordered(), view })) return undefined;
   const search = { request, wanted, view, context, choice, book: victims };
   const { alone } = context;
   const found = alone === undefined ? searchPlace(search) : alone(() => searchPlace(search));

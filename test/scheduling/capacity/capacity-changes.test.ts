@@ -120,6 +120,31 @@ test("a capacity that follows the changes from one ledger to another is that of 
   );
 });
 
+describe("a lease that changes but holds what it held", () => {
+  const before = leaseOf("a", 1, H0);
+  const capacityOf = (lease: Lease): Capacity =>
+    openCapacity({ ...READY, leases: new Map([[lease.id, lease]]) });
+
+  test.each<{ name: string; change: Partial<Lease>; isSame: boolean }>([
+    { name: "is delivered", change: { state: "held" }, isSame: true },
+    { name: "has a checkpoint", change: { checkpointedAtMs: 5 }, isSame: true },
+    { name: "waits for its hosts", change: { state: "vacating" }, isSame: false },
+    { name: "has lost all hosts", change: { vacatingHosts: [] }, isSame: false },
+    { name: "says what it takes", change: { resources: { cpus: 1 } }, isSame: false },
+    { name: "is of another time", change: { grantedAtMs: 7 }, isSame: false },
+    { name: "has other GPUs", change: { gpus: gpus(["c0/h0", 0b11]) }, isSame: false },
+  ])("$name: versions stay only where nothing is other", ({ change, isSame }) => {
+    const former = change.resources === undefined ? before : needing(before, undefined);
+    const after: Lease = { ...former, ...change };
+    const capacity = capacityOf(former);
+    const versions = versionsOf(capacity);
+    noteLease(capacity, former, after);
+    expect(readingOf(capacity)).toEqual(readingOf(capacityOf(after)));
+    if (isSame) expect(versionsOf(capacity)).toEqual(versions);
+    else expect(versionsOf(capacity)).not.toEqual(versions);
+  });
+});
+
 /** So what is remembered at a version holds after a trial, too. */
 test("a trial that is taken back leaves the capacity as it was, at its version", () => {
   fc.assert(
