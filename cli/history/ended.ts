@@ -94,13 +94,14 @@ const STATUS: Readonly<Record<string, string>> = {
 };
 
 const COLUMNS = [
-  { title: "JOB", least: 8 },
+  // Both are needed whole, to ask further.
+  { title: "JOB" },
   { title: "ENDED" },
   { title: "TENANT", least: 6 },
   { title: "CLASS", least: 6 },
   { title: "GPUS" },
   { title: "AFTER" },
-  { title: "OUTCOME", least: 10 },
+  { title: "OUTCOME" },
 ];
 
 const row = (job: JobRecord): readonly string[] => [

@@ -23,6 +23,7 @@ import {
   type PutBack,
 } from "./remove.ts";
 import type { StoreReaders } from "./store-marks.ts";
+import { wantedCheckpoints } from "./wanted-checkpoints.ts";
 import { writeNotedEnds } from "./noted-ends.ts";
 
 export interface Collected {
@@ -59,13 +60,22 @@ export function endFormer(stateDir: string, disk: Disk = realDisk): PutBack {
 
 export async function collect(
   plan: CollectionPlan,
-  { stateDir, rules, nowMs }: HousePlace,
+  { fleet, stateDir, rules, nowMs }: HousePlace,
   { asked, disk = realDisk }: CollectOptions,
 ): Promise<Collected> {
   if (typeof asked !== "string") writeNotedEnds(stateDir, plan.ends);
   const jobs = typeof asked === "string" ? undefined : endedJobs(asked.client, new Map());
+  const hasCheckpoints = plan.kinds.some(
+    ({ what, due }) => what === "checkpoints" && due.length > 0,
+  );
+  // Somebody may have been asked for long since the plan was made.
+  const wanted =
+    typeof asked !== "string" && hasCheckpoints
+      ? await wantedCheckpoints(asked.client, fleet)
+      : new Set<string>();
   const isOver = async ({ job }: DueThing): Promise<boolean> =>
-    job === undefined || (jobs !== undefined && (await jobs.endOf(job)).kind !== "held");
+    job === undefined ||
+    (jobs !== undefined && !wanted.has(job) && (await jobs.endOf(job)).kind !== "held");
   const total = { things: 0, files: 0, bytes: 0, needed: 0 };
   const failed: string[] = [];
   const all = plan.kinds.flatMap(({ what, due }) => due.map((thing) => ({ what, thing })));

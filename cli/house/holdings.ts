@@ -63,13 +63,14 @@ export function houseOf(stateDir: string, nowMs: number): House {
     {
       what: "history database",
       path: history,
-      keptBy: "for good, or by `keep.history`: leases and ended jobs, about 200 bytes each",
+      keptBy:
+        "for good, or collected by `keep.history`: leases and ended jobs, about 200 bytes each",
       ...withLogs(history),
     },
     {
       what: "archived runs",
       path: archiveDirOf(stateDir),
-      keptBy: `the console removes the oldest beyond ${MOST_ARCHIVE_BYTES / 2 ** 30} GiB; \`house --collect\` by \`keep.archives\``,
+      keptBy: `the console removes the oldest beyond ${MOST_ARCHIVE_BYTES / 2 ** 30} GiB; collection by \`keep.archives\``,
       ...archive,
       due: { files: 0, bytes: Math.max(0, archive.bytes - MOST_ARCHIVE_BYTES), unread: 0 },
     },
@@ -77,26 +78,26 @@ export function houseOf(stateDir: string, nowMs: number): House {
       what: "store",
       path: storeDirOf(stateDir),
       keptBy:
-        "`house --collect` removes what nothing refers to: measured tables of fleet files, rows of lobbies; models stay",
+        "collection removes what nothing refers to: measured tables of fleet files, rows of lobbies; models stay",
       ...measure(storeDirOf(stateDir)),
     },
     {
       what: "output of launches",
       path: join(stateDir, "hosts"),
-      keptBy: `agents remove it each hour: after ${keepMs / DAY_MS} days, or beyond ${keepCount} launches a host; \`house --collect\` beyond the quotas of \`keep.output\``,
+      keptBy: `agents remove it each hour: after ${keepMs / DAY_MS} days, or beyond ${keepCount} launches a host; collection beyond the quotas of \`keep.output\``,
       ...sum(launches.map(({ all }) => all)),
       due: sum(launches.map(({ due }) => due)),
     },
     {
       what: "checkpoints",
       path: join(stateDir, "jobs"),
-      keptBy: "`house --collect` removes those of jobs that have ended, by `keep.checkpoints`",
+      keptBy: "collection removes those of jobs that have ended, by `keep.checkpoints`",
       ...sum(checkpoints),
     },
     {
       what: "logs of processes",
       path: logsDirOf(stateDir),
-      keptBy: "`house --collect` removes those of processes that have ended, by `keep.logs`",
+      keptBy: "collection removes those of processes that have ended, by `keep.logs`",
       ...measure(logsDirOf(stateDir)),
     },
   ];

@@ -38,10 +38,13 @@ export function readNotedEnds(stateDir: string): NotedEnds {
 }
 
 export function writeNotedEnds(stateDir: string, ends: NotedEnds): void {
-  const aside = join(stateDir, `${NAME}.${randomUUID()}`);
-  writeFileSync(aside, JSON.stringify({ version: 1, jobs: Object.fromEntries(ends) }), {
-    mode: PRIVATE_FILE,
-  });
+  writeNote(stateDir, NAME, { version: 1, jobs: Object.fromEntries(ends) });
+}
+
+/** Whole or not at all, and the folder's owner's. */
+export function writeNote(stateDir: string, name: string, note: object): void {
+  const aside = join(stateDir, `${name}.${randomUUID()}`);
+  writeFileSync(aside, JSON.stringify(note), { mode: PRIVATE_FILE });
   giveToFolderOwner(aside);
-  renameSync(aside, join(stateDir, NAME));
+  renameSync(aside, join(stateDir, name));
 }

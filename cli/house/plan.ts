@@ -22,6 +22,7 @@ import {
   type JobFolder,
 } from "./found.ts";
 import { endedJobs, type EndedJobs, type JobEnd, type RecordedEnds } from "./job-ends.ts";
+import { wantedCheckpoints } from "./wanted-checkpoints.ts";
 import { marked, rootsOf, type StoreReaders } from "./store-marks.ts";
 import { readNotedEnds, type NotedEnd, type NotedEnds } from "./noted-ends.ts";
 
@@ -85,8 +86,20 @@ export async function planOf(
       skipped: [`checkpoints, output of launches and the store stay: ${asked}`],
     };
   const jobs = await jobThings(place, endedJobs(asked.client, files.ends), files.ends);
-  kinds.push(plan("checkpoints", jobs.checkpoints), plan("output", jobs.output));
   const skipped: string[] = [];
+  try {
+    kinds.push(
+      await withoutWanted(
+        (things) => plan("checkpoints", things),
+        jobs.checkpoints,
+        () => wantedCheckpoints(asked.client, place.fleet),
+      ),
+    );
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    skipped.push(`checkpoints stay: the files of open jobs cannot be read: ${why}`);
+  }
+  kinds.push(plan("output", jobs.output));
   try {
     const marks = marked(storeDirsOf(stateDir), await rootsOf(asked, place.fleet));
     const spare = plan("store", spareValues(stateDir, marks));
@@ -204,6 +217,24 @@ async function jobThings(
   );
   const kept = (folder: JobFolder): Kept => keptFolder(folder, ends, noted);
   return { checkpoints: checkpoints.map(kept), output: launches.map(kept), ends: noted };
+}
+
+/** Those that open jobs are to go on from stay; who is open is asked only where something would go. */
+async function withoutWanted(
+  plan: (things: readonly Kept[]) => PlannedKind,
+  checkpoints: readonly Kept[],
+  wanted: () => Promise<ReadonlySet<string>>,
+): Promise<PlannedKind> {
+  const planned = plan(checkpoints);
+  if (planned.due.length === 0) return planned;
+  const jobs = await wanted();
+  return plan(
+    checkpoints.map((kept) =>
+      kept.job !== undefined && jobs.has(kept.job)
+        ? { ...kept, held: "a job that has not ended is to go on from it" }
+        : kept,
+    ),
+  );
 }
 
 /** `unknown`: what holds where nobody knows the job. */

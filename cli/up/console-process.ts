@@ -27,7 +27,7 @@ export async function provideConsole(
   const port = await freePort(portOf(former));
   const history = historyFileIn(context.io.env, at.fleet);
   const args = ["--port", String(port), "--fleet", at.fleet, "--history", history];
-  args.push("--notify", fleetFile);
+  args.push("--notify", fleetFile, "--collect");
   try {
     await createStarter(context, notes, at).ensure({
       role: "console",

@@ -8,7 +8,7 @@ import type { CommandContext } from "../command/command-context.ts";
 
 /** Beside the state folder and not in it, because `down --purge` removes that. */
 export async function oneAtATime<T>(
-  context: CommandContext,
+  context: Pick<CommandContext, "say">,
   stateDir: string,
   work: () => Promise<T>,
 ): Promise<T> {

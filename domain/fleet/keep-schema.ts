@@ -25,6 +25,13 @@ const quotas = (of: string) => ({
 
 export const keepSchema = z
   .strictObject({
+    automatic: z
+      .boolean()
+      .meta({
+        description:
+          "Whether the console of `orbweaver up` collects what is due by itself, once a day. Default: true.",
+      })
+      .optional(),
     checkpoints: z
       .strictObject({
         for: age(
@@ -88,7 +95,7 @@ export const keepSchema = z
   })
   .meta({
     description:
-      "How long, and how much at most, each machine keeps. `orbweaver house --collect` removes what is due by it; only the file on the machine where that runs counts.",
+      "How long, and how much at most, each machine keeps. The console of `orbweaver up` removes what is due by it once a day, and `orbweaver house --collect` at once; only the file on the machine where that runs counts.",
   });
 
 export const tenantKeepSchema = z
@@ -109,7 +116,7 @@ export type WrittenKeep = z.output<typeof keepSchema>;
 /** A rule that takes what was just written is taken for a mistake. */
 export const keepProblems = (keep: WrittenKeep | undefined): RuleProblem[] =>
   Object.entries(keep ?? {}).flatMap(([kind, rule]): RuleProblem[] => {
-    const written = rule !== undefined && "for" in rule ? rule.for : undefined;
+    const written = typeof rule === "object" && "for" in rule ? rule.for : undefined;
     if (written === undefined || written >= GRACE_MS) return [];
     return [
       {
@@ -140,7 +147,7 @@ export function keepRules(
           : [[tenantId(name), most * GIB] as const];
       }),
     );
-  const ruleFor = (kind: keyof KeepRules): KeepRule => ({
+  const ruleFor = (kind: Exclude<keyof KeepRules, "isByHand">): KeepRule => ({
     ...DEFAULT_KEEP[kind],
     ...ruleOf(written?.[kind] ?? {}),
   });
@@ -151,6 +158,7 @@ export function keepRules(
     logs: ruleFor("logs"),
     history: ruleFor("history"),
     store: ruleFor("store"),
+    ...(written?.automatic === false && { isByHand: true }),
   };
 }
 

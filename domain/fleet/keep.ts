@@ -48,6 +48,8 @@ export interface KeepRules {
   readonly history: KeepRule;
   /** Values to which nothing refers, from when they were put there last. */
   readonly store: KeepRule;
+  /** Only who asks for it collects. */
+  readonly isByHand?: true;
 }
 
 export const DEFAULT_KEEP: KeepRules = Object.freeze({

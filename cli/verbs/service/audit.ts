@@ -64,6 +64,11 @@ export function auditVerb(context: CommandContext): Command {
         );
       const { lines, brokenAt } = audit ?? { lines: [], brokenAt: undefined };
       const chosen = lines.filter(fits(values, io.nowMs())).slice(-values.limit);
+      if (chosen.length === 0 && values.job !== undefined && silence !== undefined)
+        throw new OrbweaverError(
+          "NOT_FOUND",
+          `no line of the audit is about job ${values.job}. ${silence}`,
+        );
       const last = lines.at(-1)?.hash;
       if (values.json === true)
         context.printJson({
@@ -156,11 +161,11 @@ async function pastTheService(
     const isMeant = fits({ user, since }, context.io.nowMs());
     return { ...rest, words: words.filter(({ atMs, sender }) => isMeant({ atMs, who: sender })) };
   } catch (error) {
-    if (job !== undefined || !(error instanceof OrbweaverError)) throw error;
-    return {
-      words: [],
-      silence: `what reached the fleet otherwise is not known: ${error.message}`,
-    };
+    if (!(error instanceof OrbweaverError)) throw error;
+    // The audit may know a job that Temporal has dropped.
+    if (job !== undefined && error.code !== "NOT_FOUND") throw error;
+    const what = job === undefined ? "the fleet" : "the job";
+    return { words: [], silence: `what reached ${what} otherwise is not known: ${error.message}` };
   }
 }
 

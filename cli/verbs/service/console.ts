@@ -32,6 +32,7 @@ import {
   type TlsValues,
 } from "../../command/tls-files.ts";
 import { readToken, refuseStrangers } from "../../command/token-file.ts";
+import { collectDaily } from "../../house/daily.ts";
 import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 
@@ -43,6 +44,7 @@ interface ConsoleValues extends ConnectionOptionValues, TlsValues {
   readonly plain?: boolean;
   readonly history?: string;
   readonly notify?: string;
+  readonly collect?: boolean;
   readonly json?: boolean;
 }
 
@@ -71,6 +73,10 @@ export function consoleVerb(context: CommandContext): Command {
       "--notify <fleet.yaml>",
       "tell those whom its notify: names, and whom jobs may name by its jobNotices:, and act on idle jobs; needs --history",
     )
+    .option(
+      "--collect",
+      "once a day, remove what is due in the fleet's folder here, as `house --collect --yes` does; `up` starts it so",
+    )
     .option("--json", "answer with one JSON document when it listens")
     .addHelpText(
       "after",
@@ -94,8 +100,10 @@ export function consoleVerb(context: CommandContext): Command {
       const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
       const files = readPage(packageRoot());
       const notify = notifyOf(values, { cwd: io.cwd, say: context.say });
-      await context.withSession(values, async ({ client, temporal, fleet, connection }) => {
-        const socket = socketIn(join(fleetStateDir(io.env, fleet), "api"), userName());
+      await context.withSession(values, async (session) => {
+        const { client, temporal, fleet, connection } = session;
+        const stateDir = fleetStateDir(io.env, fleet);
+        const socket = socketIn(join(stateDir, "api"), userName());
         // Where a submit service runs, it decides and keeps the audit.
         const actor = (): FleetClient =>
           existsSync(socket) ? openServiceClient({ socket }, fleet) : client;
@@ -118,6 +126,7 @@ export function consoleVerb(context: CommandContext): Command {
         if (values.json === true) context.printJson({ url, fleet });
         else context.print(`console of fleet ${fleet}: ${url}`);
         tellReady();
+        if (values.collect === true) void collectDaily(context, session, { fleet, stateDir });
         await aborted(io.interrupted);
         await served.close();
       });

@@ -3,18 +3,14 @@
 import type { Command } from "commander";
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import { DEFAULT_KEEP } from "../../../domain/fleet/keep.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
-import { fleetWorkflowId } from "../../../protocol/messages.ts";
-import { fleetStateDir, readUpState } from "../../../workers/state.ts";
+import { fleetStateDir } from "../../../workers/state.ts";
 import {
   addConnectionOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
-import { readFleet } from "../../command/fleet-files.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import type { Session } from "../../command/session.ts";
 import { collect, endFormer } from "../../house/collect.ts";
 import {
   collectedText,
@@ -25,7 +21,8 @@ import {
 } from "../../house/collection-text.ts";
 import { bytesOf } from "../../house/due.ts";
 import { houseOf, type House } from "../../house/holdings.ts";
-import { describe } from "../../house/job-ends.ts";
+import { byItselfText, noteCollection, readLastCollection } from "../../house/last-collection.ts";
+import { placeIn, readersIn } from "../../house/place.ts";
 import { planOf, type CollectionPlan, type HousePlace } from "../../house/plan.ts";
 import type { StoreReaders } from "../../house/store-marks.ts";
 import { counted, timeText } from "../../terminal/duration.ts";
@@ -51,7 +48,7 @@ export function houseVerb(context: CommandContext): Command {
     .verb("house")
     .summary("show what a fleet keeps on this machine, and remove what is due")
     .description(
-      "Shows what `orbweaver up` and the agents of this machine keep for a fleet: databases, archived runs, the store, the output of launches, checkpoints, logs; how large each is, who removes it by which rule, and what is due by that rule. So it looks at files alone, asks no server, and removes nothing.\n\nWith --collect it removes what is due by `keep:` of the fleet file, after showing it and asking: checkpoints of jobs that ended 30 days ago, values of the store to which nothing refers, logs of processes that have ended, archived runs beyond 2 GiB, and what is beyond the quotas of tenants, of the jobs that ended first. It never touches what is of a job that has not ended, of one that did not complete while Temporal keeps its history, or of the last day. Beside running workers, agents and consoles it is safe, and so is ending it at any time.",
+      "Shows what `orbweaver up` and the agents of this machine keep for a fleet: databases, archived runs, the store, the output of launches, checkpoints, logs; how large each is, who removes it by which rule, and what is due by that rule; and when things were collected last. So it looks at files alone, asks no server, and removes nothing.\n\nWith --collect it removes what is due by `keep:` of the fleet file, after showing it and asking: checkpoints of jobs that ended 30 days ago, values of the store to which nothing refers, logs of processes that have ended, archived runs beyond 2 GiB, and what is beyond the quotas of tenants, of the jobs that ended first. It never touches what is of a job that has not ended, of one that did not complete while Temporal keeps its history, or of the last day, nor checkpoints from which a job that has not ended is to go on (`run.checkpoint.from`). The console of `up` does the same by itself once a day, unless `keep: { automatic: false }` stands in the fleet file. Beside running workers, agents and consoles it is safe, and so is ending it at any time.",
     )
     .option("--collect", "remove what is due")
     .option("--dry-run", "with --collect: show it, ask nothing and remove nothing")
@@ -90,8 +87,13 @@ export function houseVerb(context: CommandContext): Command {
       if (values.dryRun === true || values.yes === true)
         throw new OrbweaverError("BAD_INPUT", "--dry-run and --yes say how to --collect. Add it.");
       const house = houseOf(stateDir, io.nowMs());
-      if (values.json === true) context.printJson({ fleet, stateDir, ...house });
-      else context.print(houseText(stateDir, house, widthOf(io.stdout)));
+      const last = readLastCollection(stateDir);
+      if (values.json === true)
+        context.printJson({ fleet, stateDir, ...house, ...(last && { lastCollection: last }) });
+      else {
+        context.print(houseText(stateDir, house, widthOf(io.stdout)));
+        context.print(byItselfText(last, io.nowMs()));
+      }
     });
   return addConnectionOptions(verb);
 }
@@ -102,10 +104,7 @@ async function collectHere(
   { fleet, stateDir }: Pick<HousePlace, "fleet" | "stateDir">,
 ): Promise<void> {
   const { io } = context;
-  const state = await readUpState(stateDir);
-  const file = values.file ?? state?.fleetFile;
-  const rules = (file === undefined ? undefined : readFleet(file, io.cwd).keep) ?? DEFAULT_KEEP;
-  const place: HousePlace = { fleet, stateDir, rules, state, nowMs: io.nowMs() };
+  const place = await placeIn(io, { fleet, stateDir, file: values.file });
   let isAsked = false;
   try {
     await context.withSession(values, async (session) => {
@@ -117,24 +116,6 @@ async function collectHere(
     if (isAsked) throw error;
     await collectBy(context, values, { place, asked: accountOf(error).message });
   }
-}
-
-/** Why not, where this server is not the fleet's: on another one no job is known. */
-async function readersIn(
-  { temporal, connection }: Session,
-  { fleet, state }: HousePlace,
-  signal: AbortSignal,
-): Promise<StoreReaders | string> {
-  const own = state?.configuredAddress ?? state?.server?.address;
-  if (own !== undefined && own !== connection.address)
-    return `the fleet's server is at ${own}, and ${connection.address} was to be asked. Add --address ${own}.`;
-  const space = state?.configuredAddress === undefined ? state?.server?.namespace : undefined;
-  if (space !== undefined && space !== connection.namespace)
-    return `the fleet is in namespace ${space}, and ${connection.namespace} was to be asked. Add --namespace ${space}.`;
-  if ((await describe(temporal, fleetWorkflowId(fleet))) === undefined)
-    return `the server at ${connection.address} knows no fleet ${fleet}.`;
-  const codecs = connection.workerPayloads.dataConverter.payloadCodecs ?? [];
-  return { client: temporal, codecs, signal };
 }
 
 async function collectBy(
@@ -153,6 +134,7 @@ async function collectBy(
   if (values.json !== true) context.print(`in ${stateDir}\n${planText(plan, widthOf(io.stdout))}`);
   const mayCollect = !isDry && (await isAgreed(context, values, plan));
   const collected = mayCollect ? await locked(() => collect(plan, place, { asked })) : undefined;
+  if (collected !== undefined) noteCollection(place, collected, false);
   if (values.json === true)
     context.printJson({
       ...{ fleet, stateDir, isDryRun: collected === undefined, ...planDocument(plan) },
@@ -182,19 +164,17 @@ async function isAgreed(
 }
 
 function houseText(stateDir: string, { holdings, checkpoints }: House, width: number): string {
-  const rows = holdings.map(({ what, files, bytes, due, keptBy }) => [
+  const rows = holdings.map(({ what, files, bytes, due }) => [
     what,
     String(files),
     sizeText(bytes),
     due === undefined ? "-" : sizeText(due.bytes),
-    keptBy,
   ]);
   const columns = [
     { title: "WHAT" },
     { title: "FILES", isRight: true },
     { title: "SIZE", isRight: true },
     { title: "DUE", isRight: true },
-    { title: "KEPT", least: 20 },
   ];
   const unread = holdings.reduce((sum, holding) => sum + holding.unread, 0);
   const largest = checkpoints
@@ -206,6 +186,8 @@ function houseText(stateDir: string, { holdings, checkpoints }: House, width: nu
   return [
     `in ${stateDir}`,
     tableText(columns, rows, width),
+    "who removes it",
+    ...holdings.map(({ what, keptBy }) => `  ${what}: ${keptBy}`),
     ...(largest.length > 0 ? ["largest checkpoints", ...largest] : []),
     ...(unread > 0 ? [`not counted: ${counted(unread, "file")} that you may not read`] : []),
   ].join("\n");

@@ -27,6 +27,7 @@ let root = "";
 let stateDir = "";
 let jobs: Map<string, Served>;
 let asked: string[];
+const files = new Map<string, object>();
 
 beforeEach(() => {
   root = mkdtempSync(path.join(tmpdir(), "orbweaver-collect-"));
@@ -34,6 +35,7 @@ beforeEach(() => {
   mkdirSync(stateDir, { recursive: true });
   jobs = new Map();
   asked = [];
+  files.clear();
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
@@ -72,7 +74,7 @@ function keep(rules: object, tenant?: object): string {
 }
 async function house(words: readonly string[], outside: Outside = {}) {
   const temporal = temporalOf({
-    ...{ fleet: "f", jobs, runs: [[{}]], lobbies: [] },
+    ...{ fleet: "f", jobs, runs: [[{}]], lobbies: [], files },
     onAsked: (name) => void asked.push(name),
   });
   const env = { ORBWEAVER_STATE_DIR: path.join(root, "state"), ORBWEAVER_FLEET: "f" };
@@ -104,6 +106,24 @@ describe("house --collect", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/removed 2 things/);
     expect(jobsLeft()).toEqual(["failed", "nobody's", "runs", "young"]);
+  });
+
+  it("leaves a checkpoint from which a job that has not ended is to go on, also when it was submitted while somebody was asked", async () => {
+    job("done", 40, "COMPLETED");
+    job("other", 40, "COMPLETED");
+    const from = (name: string) => ({ name: "again", run: { checkpoint: { from: name } } });
+    files.set("done-r1", from("done"));
+    files.set("plain", { name: "plain", run: {} });
+    const submitted = (): void => void files.set("other-r1", from("other"));
+    const temporal = temporalOf({
+      ...{ fleet: "f", jobs, runs: [[{}]], lobbies: [], files, onListed: submitted },
+    });
+    const { stdout } = await house([], { typed: "y", temporal });
+    expect(stdout).toMatch(/removed 0 things.*1 thing stayed/);
+    expect(jobsLeft()).toEqual(["done", "other"]);
+    files.clear();
+    await house(["--yes"]);
+    expect(jobsLeft()).toEqual([]);
   });
 
   it("counts a job that nobody knows as ended when that was first seen", async () => {

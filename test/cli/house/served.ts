@@ -2,7 +2,7 @@
 
 import { WorkflowNotFoundError } from "@temporalio/client";
 import { defaultPayloadConverter } from "@temporalio/common";
-import { LOBBY_WORKFLOW, fleetWorkflowId } from "../../../protocol/messages.ts";
+import { JOB_WORKFLOW, LOBBY_WORKFLOW, fleetWorkflowId } from "../../../protocol/messages.ts";
 
 /** `open`, or how and when it ended. */
 export type Served = "open" | { readonly status: string; readonly closedMs: number };
@@ -14,11 +14,23 @@ export interface ServedFleet {
   readonly runs: readonly (readonly unknown[])[];
   /** Of each lobby's present run. */
   readonly lobbies: readonly (readonly unknown[])[];
+  /** Files of jobs that run or wait. */
+  readonly files?: ReadonlyMap<string, object>;
+  /** Called after each list of them. */
+  readonly onListed?: () => void;
   /** Called before each answer on a job. */
   readonly onAsked?: (job: string) => void;
 }
 
-export function temporalOf({ fleet, jobs, runs, lobbies, onAsked }: ServedFleet): object {
+export function temporalOf({
+  fleet,
+  jobs,
+  runs,
+  lobbies,
+  files,
+  onListed,
+  onAsked,
+}: ServedFleet): object {
   const fleetId = fleetWorkflowId(fleet);
   const histories = new Map<string, readonly object[]>();
   const eventsOf = (values: readonly unknown[], before: string): readonly object[] =>
@@ -57,11 +69,26 @@ export function temporalOf({ fleet, jobs, runs, lobbies, onAsked }: ServedFleet)
         };
   };
   return {
-    options: { namespace: "default" },
+    options: {
+      namespace: "default",
+      loadedDataConverter: { payloadCodecs: [], payloadConverter: defaultPayloadConverter },
+    },
     withDeadline: (_atMs: number, work: () => unknown) => work(),
     withAbortSignal: (_signal: AbortSignal, work: () => unknown) => work(),
     workflowService: {
-      getWorkflowExecutionHistory: ({ execution }: { execution: { runId: string } }) => {
+      getWorkflowExecutionHistory: ({
+        execution,
+      }: {
+        execution: { runId: string; workflowId: string };
+      }) => {
+        const file = files?.get(execution.workflowId);
+        if (file !== undefined) {
+          const input = { payloads: [defaultPayloadConverter.toPayload(file)] };
+          const started = { workflowType: { name: JOB_WORKFLOW }, input };
+          return Promise.resolve({
+            history: { events: [{ workflowExecutionStartedEventAttributes: started }] },
+          });
+        }
         const events = histories.get(execution.runId);
         if (events === undefined)
           return Promise.reject(Object.assign(new Error("not found"), { code: 5 }));
@@ -74,6 +101,10 @@ export function temporalOf({ fleet, jobs, runs, lobbies, onAsked }: ServedFleet)
       }),
       async *list({ query }: { readonly query: string }) {
         await Promise.resolve();
+        if (query.includes(`"${JOB_WORKFLOW}"`)) {
+          for (const workflowId of [...(files?.keys() ?? [])]) yield { workflowId };
+          onListed?.();
+        }
         if (!query.includes(LOBBY_WORKFLOW)) return;
         for (const [at] of lobbies.entries())
           yield { workflowId: `lobby-${String(at)}`, memo: { fleet } };
