@@ -3,6 +3,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { WorkflowNotFoundError } from "@temporalio/common";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openAuditLog } from "../../../../access/audit-log.ts";
 import { configuredService } from "../../../../cli/command/service-session.ts";
@@ -64,6 +65,26 @@ describe("the audit", () => {
     } finally {
       writeFileSync(file, text);
     }
+  });
+
+  it("shows what it knows of a job that Temporal has dropped, and refuses a name that neither knows", async () => {
+    const gone = (workflowId: string): Promise<never> =>
+      Promise.reject(new WorkflowNotFoundError("not found", workflowId, undefined));
+    const temporal = {
+      withDeadline: (_atMs: number, call: () => unknown) => call(),
+      workflow: { getHandle: (job: string) => ({ fetchHistory: () => gone(job) }) },
+    };
+    const about = async (job: string): ReturnType<typeof run> =>
+      await run(["audit", "--job", job], {
+        ...{ env: { ORBWEAVER_STATE_DIR: root }, nowMs: NOW_MS, client: {}, temporal },
+      });
+    const dropped = await about("train-7");
+    expect(dropped.code).toBe(0);
+    expect(dropped.stdout).toMatch(/ada .*submit .*train-7/);
+    expect(dropped.stderr).toContain("what reached the job otherwise is not known");
+    const unknown = await about("nope");
+    expect(unknown.code).toBe(3);
+    expect(unknown.stderr).toMatch(/NOT_FOUND: no line of the audit is about job nope/);
   });
 
   it("that there is not is told with the remedy", async () => {
