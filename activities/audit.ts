@@ -8,7 +8,7 @@
 import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { defineSearchAttributeKey } from "@temporalio/common";
 import { heartbeat, log } from "@temporalio/activity";
-import { byCodeUnit } from "../domain/values/ids.ts";
+import { byCodeUnit, type LeaseId } from "../domain/values/ids.ts";
 import {
   assertSignal,
   bandwidthModelWorkflowId,
@@ -35,14 +35,19 @@ export interface RecoveryPorts {
 
 const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 
-export async function audit(client: Client, { holders, asked }: AuditOrder): Promise<AuditReport> {
+export async function audit(
+  client: Client,
+  { holders, asked, doubted = [] }: AuditOrder,
+): Promise<AuditReport> {
   const closed: Holder[] = [];
   const isAsked = new Set(asked);
   await each(holders, async (holder) => {
     const open = await openRun(client, holder.jobId);
     if (open !== holder.runId) closed.push(holder);
-    if (open !== undefined && (open !== holder.runId || isAsked.has(holder.jobId)))
-      await askToAssert(client, holder.jobId, open);
+    if (open === undefined || (open === holder.runId && !isAsked.has(holder.jobId))) return;
+    const own = doubted.filter(({ jobId }) => jobId === holder.jobId);
+    const leases = own.map(({ lease }) => lease);
+    await askToAssert(client, holder.jobId, { runId: open, leases });
   });
   return { closed: closed.sort((a, b) => byCodeUnit(a.jobId, b.jobId)) };
 }
@@ -66,9 +71,19 @@ export function isInvalidArgument(error: unknown): boolean {
   return isGrpcServiceError(cause) && Number(cause.code) === INVALID_ARGUMENT;
 }
 
-async function askToAssert(client: Client, jobId: string, runId?: string): Promise<void> {
+interface Question {
+  readonly runId?: string;
+  readonly leases?: readonly LeaseId[];
+}
+
+async function askToAssert(
+  client: Client,
+  jobId: string,
+  { runId, leases = [] }: Question = {},
+): Promise<void> {
+  const run = client.workflow.getHandle(jobId, runId);
   try {
-    await tellJob({ client, run: client.workflow.getHandle(jobId, runId) }, assertSignal);
+    await tellJob({ client, run }, assertSignal, { leases });
   } catch (error) {
     // It has just ended, or the next audit asks it again.
     log.info("a job could not be asked for its leases", { jobId, error: String(error) });

@@ -73,7 +73,8 @@ export function createLobbyActivities(
         heartbeat();
         await each(jobs, async (job) => {
           try {
-            await tellJob({ client, run: client.workflow.getHandle(job) }, assertSignal);
+            const run = client.workflow.getHandle(job);
+            await tellJob({ client, run }, assertSignal, { leases: [] });
           } catch (error) {
             if (!isGone(error)) throw error;
           }

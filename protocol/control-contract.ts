@@ -65,7 +65,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 5;
+export const JOB_RULES = 6;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -88,6 +88,8 @@ export const PATIENT_RULES = 3;
 export const BULK_RULES = 4;
 /** From here on a job whose gang has lost a host asks its fleet to keep the others, and asks again at once. */
 export const REPLACING_RULES = 4;
+/** From here on an array that is asked about a lease which it does not hold says so. */
+export const DENYING_RULES = 6;
 
 export type Admission =
   | {
@@ -173,6 +175,8 @@ export interface AuditOrder {
   readonly holders: readonly Holder[];
   /** Those of the holders that are to assert what they hold, if they live. */
   readonly asked: readonly JobId[];
+  /** Leases that hosts run and no job has claimed, of those that are asked. Absent where there are none. */
+  readonly doubted?: readonly { readonly jobId: JobId; readonly lease: LeaseId }[];
 }
 
 export interface Holder {

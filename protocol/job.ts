@@ -92,7 +92,7 @@ export interface JobView {
   readonly junkSignals?: number;
 }
 
-/** Whether an open job says that it neither runs on this lease nor is about to. An array denies nothing: its view names tasks, and the audit asks it for its leases. */
+/** Whether an open job says that it neither runs on this lease nor is about to. An array denies nothing here: its view names tasks, and the audit asks it for its leases. */
 export const doesDeny = (
   { array, attempts, grantedLease }: Pick<JobView, "array" | "attempts" | "grantedLease">,
   lease: LeaseId,

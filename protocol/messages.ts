@@ -158,8 +158,11 @@ export const followSignal = defineSignal<[{ readonly job: JobId }]>("follow");
 
 export const predecessorSignal = defineSignal<[PredecessorNews]>("predecessor");
 
-/** Asks a job to tell the fleet again what it waits for or holds: the fleet has lost its ledger, or doubts it. */
-export const assertSignal = defineSignal("assert");
+/**
+ * Asks a job to tell the fleet again what it waits for or holds: the fleet has lost its ledger, or doubts it. `leases`: those of the job that a host runs and
+ * that it has not claimed; an array says which of them it does not hold. Absent of former releases.
+ */
+export const assertSignal = defineSignal<[{ readonly leases: readonly LeaseId[] }]>("assert");
 
 /** An agent is there, or has found out that nobody attends it. */
 export const announceSignal = defineSignal<[PresentAgent]>("announce");

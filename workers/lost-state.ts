@@ -15,6 +15,7 @@ import { nodeClock } from "../agent/system/node-clock.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import { fleetWorkflowId, hostQuery, ledgerQuery } from "../protocol/messages.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
+import { takenGpus } from "../scheduling/ledger/rules/usage.ts";
 
 const RETRY_MS = 2_000;
 const CALL_MS = 10_000;
@@ -74,8 +75,11 @@ async function tokensGiven(
     throw error;
   }
   const ledger = unpackLedger(await withinTime(() => workflow.query(ledgerQuery)));
-  const leased = [...ledger.leases.values()].flatMap(({ token, gpus }) =>
-    gpus.flatMap(({ host, mask }) => (host === id ? [{ token, mask }] : [])),
+  // A vacating lease has no GPUs any more on the hosts that have confirmed: a later one had them since, and has ended.
+  const leased = [...ledger.leases.values()].flatMap((lease) =>
+    takenGpus(lease).flatMap(({ host, mask }) =>
+      host === id ? [{ token: lease.token, mask }] : [],
+    ),
   );
   const seen = Array.from({ length: gpuCount }, (_, gpu) => {
     const lease = leased.find(({ mask }) => (mask >>> gpu) % 2 === 1);

@@ -132,6 +132,7 @@ export function createFaults(ports: FaultPorts): Faults {
       case "words":
       case "reset-job":
       case "next-batch":
+      case "lead-away":
         return strikeHostile(fault, host);
       case "refuse":
         tell(host.id);
@@ -190,7 +191,12 @@ export function createFaults(ports: FaultPorts): Faults {
         return server.reset(id);
       }
       case "next-batch":
-        return ports.scenes.sendNextBatch(host);
+        return ports.scenes.sendNextBatch(fault.target);
+      case "lead-away":
+        tell(host.id);
+        machines.get(host.id)?.crash();
+        ports.scenes.leadAway(host, fault);
+        return over(() => powerOn(host));
     }
   }
 

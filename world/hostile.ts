@@ -22,6 +22,7 @@ export function madeHostile(settings: Settings, random: Random): Settings {
     ...drawClocks(random.stream("clocks")),
     ...drawWords(random.stream("words")),
     ...drawResets(random.stream("resets")),
+    ...drawLeads(random.stream("leads")),
   ];
   return {
     ...settings,
@@ -74,6 +75,13 @@ const drawResets = (random: Random): readonly Fault[] => [
   ...many(random, 3, (): Fault => ({ ...common(random), kind: "reset-job" })),
   ...many(random, 1, (): Fault => ({ ...common(random), kind: "next-batch" })),
 ];
+
+/** Within the fence of the host: what was left there runs on. */
+const drawLeads = (random: Random): readonly Fault[] =>
+  many(random, 2, (): Fault => {
+    const thenMs = 25_000 + random.below(60_000);
+    return { ...common(random), forMs: thenMs + 30_000, kind: "lead-away", thenMs };
+  });
 
 const drawPeople = (random: Random): readonly Order[] =>
   many(random, 4, (): Order => {

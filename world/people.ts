@@ -134,7 +134,7 @@ function* orderJob(people: People, { kind, target, forMs }: Order, job: DrawnJob
       const life = people.jobRun(id)?.state();
       const { amended } = life?.array ?? life?.job ?? {};
       const changes = changesOf(job, target);
-      people.checker.noteOrder(id, "deadline");
+      if ("deadlineMs" in changes) people.checker.noteOrder(id, "deadline");
       yield* updateJob(people, id, {
         event: { kind: "amend", order: { ...BY, basis: amended?.count ?? 0, changes } },
         problemOf: () => undefined,

@@ -6,6 +6,7 @@
  */
 
 import type { HostId } from "../domain/values/ids.ts";
+import { requeueProblem } from "../machines/job/paused.ts";
 import type { RunOrder, RunReport } from "../protocol/agent-contract.ts";
 import type { Checker } from "./checker/checker.ts";
 import { runOn } from "./hosts/agent.ts";
@@ -29,9 +30,11 @@ export interface ScenePorts {
 export interface Scenes {
   /** Ends a job that runs on the host, or has its user cancel it. */
   readonly abandon: (host: Host, target: number, isCancelled: boolean) => void;
+  /** Its user has a job that runs on the host run elsewhere, and cancels it after so long. */
+  readonly leadAway: (host: Host, by: { readonly target: number; readonly thenMs: number }) => void;
   readonly sendCopies: (host: Host) => void;
-  /** Far later than any that its array sends. */
-  readonly sendNextBatch: (host: Host) => void;
+  /** Far later than any that its array sends; to the first host from there on that runs a batch. */
+  readonly sendNextBatch: (target: number) => void;
 }
 
 export function createScenes({ server, agents, machines, checker }: ScenePorts): Scenes {
@@ -45,6 +48,25 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
       if (isCancelled) server.signal(id, { name: "cancel" });
       else server.openRun(id)?.terminate();
     },
+    leadAway: (host, { target, thenMs }) => {
+      const orders = [...host.running.values()].filter(({ taskBatch }) => taskBatch === undefined);
+      const id = orders[target % Math.max(1, orders.length)]?.jobId;
+      if (id === undefined) return;
+      server.kernel.tell("somebody", id, () => "requeue, then cancel");
+      agents
+        .site()
+        .jobOf(id)
+        ?.arrive({
+          kind: "update",
+          event: { kind: "requeue", order: { by: "somebody" } },
+          problemOf: ({ job }) => requeueProblem(job),
+          onAnswer: () => undefined,
+        });
+      server.kernel.after(thenMs, () => {
+        checker.noteOrder(id, "cancel");
+        server.signal(id, { name: "cancel" });
+      });
+    },
     sendCopies: (host) => {
       const process = machines.get(host.id);
       if (process?.isUp() !== true) return;
@@ -53,12 +75,22 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
         process.spawn(runOn(agents, strangers(process), order));
       }
     },
-    sendNextBatch: (host) => {
-      const process = machines.get(host.id);
-      const order = [...host.running.values()].find(({ taskBatch }) => taskBatch !== undefined);
-      if (process?.isUp() !== true || order?.taskBatch === undefined) return;
-      const taskBatch = { ...order.taskBatch, seq: order.taskBatch.seq + STRANGE_BATCH };
-      server.kernel.tell("a stranger", host.id, () => `sends batch ${taskBatch.seq}`);
+    sendNextBatch: (target) => {
+      const running = [...agents.hosts.values()].flatMap(({ id, running: all }) => {
+        const process = machines.get(id);
+        return process?.isUp() === true
+          ? [...all.values()].map((order) => ({ process, order, taskBatch: order.taskBatch }))
+          : [];
+      });
+      const batches = running.filter(({ taskBatch }) => taskBatch !== undefined);
+      const {
+        process,
+        order,
+        taskBatch: present,
+      } = batches[target % Math.max(1, batches.length)] ?? {};
+      if (process === undefined || order === undefined || present === undefined) return;
+      const taskBatch = { ...present, seq: present.seq + STRANGE_BATCH };
+      server.kernel.tell("a stranger", order.host, () => `sends batch ${taskBatch.seq}`);
       process.spawn(runOn(agents, strangers(process), { ...order, taskBatch }));
     },
   };

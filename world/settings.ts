@@ -51,6 +51,8 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
   | { readonly kind: "reset-job" }
   /** Somebody who may order it sends a batch of tasks of a lease whose former batch runs. */
   | { readonly kind: "next-batch" }
+  /** A host's agent is away, and one of the jobs that run there is to run elsewhere, and is cancelled after so long. */
+  | { readonly kind: "lead-away"; readonly thenMs: number }
   /** A host's agent is away, and one of the jobs that run there is cancelled, or ended from outside. */
   | { readonly kind: "abandon"; readonly isCancelled: boolean }
   /** Old orders come again to a host that has lost its disk, or the folders of its launches. */
@@ -60,7 +62,10 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
 /** Of hostile worlds. */
 export type HostileFault = Extract<
   Fault,
-  { readonly kind: "disk" | "torn" | "host-clock" | "words" | "reset-job" | "next-batch" }
+  {
+    readonly kind:
+      "disk" | "torn" | "host-clock" | "words" | "reset-job" | "next-batch" | "lead-away";
+  }
 >;
 
 export const ORDERS = [

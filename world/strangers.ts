@@ -5,13 +5,14 @@
  * value of another type in one place, so it says nothing that is true by chance.
  */
 
-import type { Server } from "./temporal/server.ts";
+import type { Server, Signal } from "./temporal/server.ts";
 import type { Fault } from "./settings.ts";
 
 type Words = Extract<Fault, { readonly kind: "words" }>;
 
 /** So many of the last words to a run may come again. */
 const REMEMBERED = 60;
+const MOST_OUTLIVED = 6;
 /** More than any fleet reads of one word. */
 const HUGE_CHARACTERS = 1_100_000;
 /** `null` is not among them: it says that a value is absent, which may be false and is never impossible. */
@@ -26,7 +27,8 @@ export function sendStrange(server: Server, fleet: string, { how, count, target 
   const id = [fleet, fleet, fleet, ...others][target % 6];
   const run = id === undefined ? undefined : server.openRun(id);
   if (id === undefined || run === undefined) return;
-  const words = run.signals().slice(-REMEMBERED);
+  const all = run.signals();
+  const words = [...outlived(all), ...all.slice(-REMEMBERED)];
   server.kernel.tell("a stranger", id, () => `${how}: ${count} words`);
   if (how === "huge") return void server.signal(id, hugeWord(words[0]?.name ?? "inbox"));
   for (let at = 0; at < count; at += 1) {
@@ -37,6 +39,29 @@ export function sendStrange(server: Server, fleet: string, { how, count, target 
   }
   if (how === "broken") server.signal(id, { name: "no such word", payload: { target } });
 }
+
+/** Ends of requests after which the same job has asked again: the last of them. */
+function outlived(words: readonly Signal[]): readonly Signal[] {
+  const asking = new Set<unknown>();
+  const found: Signal[] = [];
+  for (const word of [...words].reverse())
+    for (const entry of entriesOf(word)) {
+      if (entry.kind === "request") asking.add(entry.request?.jobId);
+      if (entry.kind === "end" && entry.lease === undefined && asking.has(entry.jobId))
+        found.push(word);
+    }
+  return found.slice(0, MOST_OUTLIVED);
+}
+
+interface Said {
+  readonly kind?: unknown;
+  readonly jobId?: unknown;
+  readonly lease?: unknown;
+  readonly request?: { readonly jobId?: unknown };
+}
+
+const entriesOf = ({ payload }: Signal): readonly Said[] =>
+  Array.isArray(payload) ? (payload as readonly Said[]).filter((each) => each !== null) : []; // of an inbox
 
 const hugeWord = (name: string) => ({ name, payload: [{ kind: "end".padEnd(HUGE_CHARACTERS) }] });
 

@@ -112,6 +112,9 @@ function buildWorld(
     kernel,
     network,
     onViolation: checker.violate,
+    onSignal: (kind, id, { name, payload }) => {
+      if (kind === "lobby") checker.lobbyTold(id, name, payload);
+    },
     onChange: (kind, run) => {
       const state = kind === "fleet" && run.runId === fleet?.runId ? fleet.state() : undefined;
       if (state !== undefined) checker.ledgerChanged(state.ledger, isRecovering(state));
@@ -134,7 +137,6 @@ function buildWorld(
     lastFleetOf: (id) => (id === FLEET ? fleet?.state() : undefined),
     jobOf: (id) => jobRuns.get(id),
     noteCall: checker.called,
-    noteLeave: checker.left,
     tellFleet: (from, to, entry) => {
       const inbox = inboxes.get(from.name) ?? createInbox(server, network, from);
       inboxes.set(from.name, inbox);

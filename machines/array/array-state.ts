@@ -162,7 +162,7 @@ export type ArrayEvent =
   | { readonly kind: "pending"; readonly note: unknown }
   | { readonly kind: "preempt"; readonly order: unknown }
   | { readonly kind: "fenced"; readonly loss: unknown }
-  | { readonly kind: "assert" }
+  | { readonly kind: "assert"; readonly question?: unknown }
   | { readonly kind: "follow"; readonly note: unknown }
   | { readonly kind: "call-in"; readonly call: unknown }
   /** A signal of a name that nobody sends. */

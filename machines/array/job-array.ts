@@ -18,6 +18,7 @@ import { isHostLoss, saysNothing } from "../job/signals.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
 import { amendArray } from "./array-amended.ts";
+import { denyLeases } from "./array-denials.ts";
 import { advanceEnd, endDelivered } from "./array-end.ts";
 import { changeNamed, noteGrants, takeArrivals } from "./array-grants.ts";
 import { advanceLease, othersAnswered, toGang } from "./array-leases.ts";
@@ -162,7 +163,7 @@ function take(
     case "fenced":
       return quiet(takeLoss(array, event.loss));
     case "assert":
-      return quiet(stopOrphans(changeRequests(array, { isAsked: true })));
+      return denyLeases(stopOrphans(changeRequests(array, { isAsked: true })), event.question);
     case "call-in":
       return quiet(noteCall(array, event.call));
     case "hold":

@@ -31,10 +31,14 @@ export function auditOrder(ledger: Ledger, from: number): AuditOrder {
     ...nextAmong(requests, from, MAX_REQUESTS),
   ];
   const unique = new Map(holders.map((holder) => [`${holder.jobId} ${holder.runId}`, holder]));
-  const asked = leases
-    .filter(({ isUnconfirmed }) => isUnconfirmed === true)
-    .map(({ jobId }) => jobId);
-  return { holders: [...unique.values()], asked: [...new Set(asked)] };
+  const doubted = leases.flatMap(({ id, jobId, isUnconfirmed }) =>
+    isUnconfirmed === true ? [{ jobId, lease: id }] : [],
+  );
+  return {
+    holders: [...unique.values()],
+    asked: [...new Set(doubted.map(({ jobId }) => jobId))],
+    ...(doubted.length > 0 && { doubted }),
+  };
 }
 
 /** The next items, round robin. */

@@ -58,14 +58,18 @@ const orderOf = ({ credit, row: { jobId, runId, seq, round } }: Called): CallOrd
   round,
 });
 
-/** The jobs have heard, but for those that are gone. The leave of one that was called again may have brought its credit back before. */
+/**
+ * The jobs have heard, but for those that are gone. The leave of one that was called again may have brought its credit back before; that of one who was called
+ * under two credits has freed the former one alone.
+ */
 export function endCalls(
   lobby: Lobby,
-  { id, gone, isFormer = false }: Extract<LobbyEvent, { readonly kind: "called" }>,
+  { id, gone, isFormer = false, isDeaf = false }: Extract<LobbyEvent, { readonly kind: "called" }>,
 ): Lobby {
   const { calling, ...rest } = lobby;
   if (calling?.id !== id) return lobby;
-  const isGone = new Set([...gone, ...leftMeanwhile(lobby, calling.calls)]);
+  const left = isDeaf ? [] : (calling.left ?? []);
+  const isGone = new Set([...gone, ...leftMeanwhile(lobby, calling.calls), ...left]);
   const heard = [...calling.calls].filter(([number]) => !isGone.has(number));
   const passedOn = [...calling.calls.values()].filter(({ credit }) => isGone.has(credit.number));
   const numbers = new Set(calling.calls.keys());

@@ -24,6 +24,8 @@ interface Folding {
   readonly called: Map<number, Called>;
   /** Credits in `called` by `keyOf` their jobs. */
   readonly callsOf: ReadonlyMap<string, number>;
+  /** Credits under which those are being called who have left. */
+  readonly leftCalls: Set<number>;
   isForgetting: boolean;
   /** Whether rows came or jobs left: the fleet is to hear how many wait. */
   isCountOld: boolean;
@@ -37,13 +39,15 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
     credits: new Map(lobby.credits.map((credit) => [credit.number, credit])),
     called: new Map(lobby.called),
     callsOf: new Map([...lobby.called].map(([number, { row }]) => [keyOf(row), number])),
+    leftCalls: new Set(lobby.calling?.left),
     isForgetting: false,
     isCountOld: false,
   };
   for (const word of wordsOf(lobby)) foldWord(folding, word, { lobby, nowMs });
-  const { reported, telling, ...rest } = lobby;
+  const { reported, telling, calling, ...rest } = lobby;
   return {
     ...rest,
+    ...(calling !== undefined && { calling: { ...calling, left: folding.leftCalls } }),
     ...(reported !== undefined && !folding.isCountOld && { reported }),
     ...(telling !== undefined && {
       telling: folding.isCountOld ? { ...telling, isOld: true } : telling,
@@ -84,6 +88,9 @@ function foldWord(folding: Folding, word: LobbyWord, present: Present): void {
     case "leave":
       if (!isLeave(word.leave)) return;
       folding.isCountOld = true;
+      for (const [number, { row }] of present.lobby.calling?.calls ?? [])
+        if (keyOf(row) === keyOf(word.leave) && row.seq <= word.leave.seq)
+          folding.leftCalls.add(number);
       foldLeave(folding, word.leave);
       return;
     case "report-again":

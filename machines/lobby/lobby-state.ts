@@ -29,7 +29,12 @@ export interface Lobby {
   readonly called: ReadonlyMap<number, Called>;
   /** Credits that nobody is left for, not yet told to the fleet. */
   readonly returned: readonly number[];
-  readonly calling?: { readonly id: number; readonly calls: ReadonlyMap<number, Called> };
+  readonly calling?: {
+    readonly id: number;
+    readonly calls: ReadonlyMap<number, Called>;
+    /** Credits of those who have left since. */
+    readonly left?: ReadonlySet<number>;
+  };
   readonly storing?: Storing;
   readonly telling?: {
     readonly id: number;
@@ -99,12 +104,13 @@ export type LobbyEvent =
   | LobbyWord
   /** A signal of a name that nobody sends. */
   | { readonly kind: "junk" }
-  /** `isFormer`: of a run that began when one credit could be there twice. */
+  /** `isFormer`: of a run that began when one credit could be there twice; `isDeaf`: when a leave of one who was called under two credits freed one of them alone. */
   | {
       readonly kind: "called";
       readonly id: number;
       readonly gone: readonly number[];
       readonly isFormer?: boolean;
+      readonly isDeaf?: boolean;
     }
   | { readonly kind: "kept"; readonly id: number; readonly run: StoredRun }
   | { readonly kind: "leavers-kept"; readonly id: number; readonly key: string }

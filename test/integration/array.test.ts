@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
+import { leaseId, token } from "../../domain/values/ids.ts";
 import {
+  assertSignal,
   tasksQuery,
   type JobFailureDetails,
   type JobResult,
@@ -219,6 +221,16 @@ describe("orders", () => {
     await world.orbweaver.job(jobId).release();
     await handle(jobId).result();
     expect(await numbersIn(file)).toEqual(upTo(30));
+  });
+
+  it("a question about a lease that it does not hold changes nothing", async () => {
+    const jobId = await submit(array(6, "sleep 1", { array: { count: 6, parallel: 2 } }));
+    await expect
+      .poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 60_000 })
+      .toBe("running");
+    await handle(jobId).signal(assertSignal, { leases: [leaseId(token(999_999))] });
+    expect(await handle(jobId).result()).toMatchObject({ tasks: { completed: 6 } });
+    await world.until("nothing is held", ({ leases }) => leases.size === 0);
   });
 
   it("cancel ends the whole array, whatever it is doing", async () => {

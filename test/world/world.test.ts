@@ -145,6 +145,16 @@ test.each([7_000_113, 7_000_119, 7_000_210, 7_000_260, 7_000_279])(
   },
 );
 
+/** Their hosts, lobbies and arrays: docs/decisions/0164. */
+test.each([
+  [69, "an array ends a lease that a host runs and that it does not hold"],
+  [98, "a lobby may call a request that it was told of after the job had left with a former one"],
+  [20, "a leave frees all credits under which the job is being called"],
+  [100, "a host without tokens believes no lease that has left its GPUs"],
+])("seed %i breaks no law any more: %s", (seed) => {
+  expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();
+});
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

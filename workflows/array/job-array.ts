@@ -115,7 +115,7 @@ function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
   onSignal(fencedSignal, (loss) => feed({ kind: "fenced", loss }));
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
-  onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onSignal(assertSignal, (question) => feed({ kind: "assert", question }));
   onFollow(feed);
   onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));

@@ -111,7 +111,8 @@ async function carryOut(
       if (answer.isProofAsked === true) askForProof();
       // Runs of former releases had a credit twice whose job left between two calls, and replay so.
       const isFormer = !patched("credits-once");
-      return { kind: "called", id, gone: answer.gone, isFormer };
+      const isDeaf = !patched("leaves-of-all-calls");
+      return { kind: "called", id, gone: answer.gone, isFormer, isDeaf };
     }
     case "keep-rows":
       return { kind: "kept", id, run: await keepRows({ name: command.name, rows: command.rows }) };

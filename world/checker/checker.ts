@@ -12,7 +12,7 @@ import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
 import { endProblem, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
-import { createPromptLaws } from "./prompt-laws.ts";
+import { createPromptLaws, type PromptLaws } from "./prompt-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
 export interface Violation {
@@ -36,9 +36,8 @@ export interface Checker {
     order: "cancel-tasks" | "retry-tasks",
     tasks: readonly number[],
   ) => void;
-  /** A lobby has called it in, or has heard that it leaves. */
-  readonly called: (job: JobId) => void;
-  readonly left: (job: JobId) => void;
+  readonly called: PromptLaws["called"];
+  readonly lobbyTold: PromptLaws["lobbyTold"];
   readonly violate: (law: string, message: string) => void;
   readonly violation: () => Violation | undefined;
   readonly endedJobs: () => ReadonlyMap<JobId, string>;
@@ -230,6 +229,7 @@ export function createChecker(
             violate("promises last", `${host} has forgotten that it stopped ${lease}`);
         }
       },
+      cutOff: prompt.cutOff,
       prepared: (host, order) => void prepared.add(`${host} ${keyOf(order)}`),
       started,
       ended: processesEnded,
@@ -249,8 +249,7 @@ export function createChecker(
           );
       },
     },
-    called: prompt.called,
-    left: prompt.left,
+    ...{ called: prompt.called, lobbyTold: prompt.lobbyTold },
     ledgerChanged: (ledger, isRecovering) => {
       prompt.ledgerChanged(ledger);
       if (ledger.leases === last) return;

@@ -1,38 +1,52 @@
 /**
- * @file What must come to its end soon once all is well: what costs time alone breaks no other law, because something else mends it later.
+ * @file What must come to its end soon once all is well, and not before its time: what costs time alone breaks no other law, because something else mends it later.
  *
  * A credit that a lobby got comes back, or is used; a grant to a job that had ended before is taken back when it cannot be delivered; a lobby calls nobody
- * of whom it has heard that he has left it and ended. Only what begins in the calm is judged: what was lost before may take its time. Cost: O(leases + credits) for a ledger that has changed.
+ * of whom it has heard that he has left it, and nothing since. Only what happens in the calm is judged: what was lost before may take its time. Cost: O(leases + credits) for a
+ * ledger that has changed; O(rows) for a word to a lobby.
  */
 
 import type { JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { Witness } from "../hosts/witness.ts";
 import { CALM_AT_MS } from "../settings.ts";
 
 export interface PromptLaws {
   readonly ledgerChanged: (ledger: Ledger) => void;
   readonly jobEnded: (job: JobId) => void;
-  /** A lobby has heard that a job leaves it. */
-  readonly left: (job: JobId) => void;
+  /** Not before its fence is over, by the world's own clock. */
+  readonly cutOff: Witness["cutOff"];
+  /** A word to a lobby. */
+  readonly lobbyTold: (lobby: string, name: string, payload: unknown) => void;
   /** A lobby has called a job in. */
-  readonly called: (job: JobId) => void;
+  readonly called: (lobby: string, call: Asked) => void;
+}
+
+/** A request of a run of a job. */
+export interface Asked {
+  readonly jobId: JobId;
+  readonly runId: string;
+  readonly seq: number;
 }
 
 /** Words that were under way when it became calm have arrived. */
 const JUDGED_FROM_MS = CALM_AT_MS + 15_000;
+/** How much less than its fence a host may take for it: clocks drift. */
+const CLOCKS_DIFFER = 0.97;
 const CREDIT_MS = 180_000;
 /** Less than the pause between two audits. */
 const GRANT_MS = 12_000;
 const CALL_MS = 3_000;
-/** A job says that it leaves, and ends. */
-const END_MS = 5_000;
+/** A call that was under way when the job left, before it became calm. */
+const EARLY_CALL_MS = 30_000;
 
 export function createPromptLaws(
   nowMs: () => number,
   violate: (law: string, message: string) => void,
 ): PromptLaws {
   const ended = new Map<JobId, number>();
-  const left = new Map<JobId, number>();
+  /** The last leave that a lobby heard of a run, and no row since. */
+  const left = new Map<string, { readonly seq: number; readonly atMs: number }>();
   let credits: ReadonlyMap<string, number> = new Map();
   const leases = new Map<LeaseId, number>();
   const late = (sinceMs: number, mostMs: number): boolean =>
@@ -64,12 +78,26 @@ export function createPromptLaws(
       }
     },
     jobEnded: (job) => void ended.set(job, nowMs()),
-    left: (job) => void left.set(job, nowMs()),
-    called: (job) => {
-      const leftAtMs = left.get(job) ?? 0;
-      const isItsLast = leftAtMs >= (ended.get(job) ?? Infinity) - END_MS;
-      if (isItsLast && late(leftAtMs, CALL_MS))
-        violate("who has left is not called", `${job} has left and ended, and is called in`);
+    cutOff: (host, { forMs, fenceMs }) => {
+      if (forMs < fenceMs * CLOCKS_DIFFER)
+        violate("fences take their time", `${host} was cut off for ${Math.round(forMs)} ms only`);
+    },
+    lobbyTold: (lobby, name, payload) => {
+      // Also what a stranger makes of such words.
+      const word = (payload ?? {}) as Partial<Asked & { readonly rows: readonly Partial<Asked>[] }>;
+      if (name === "lobby-leave" && typeof word.seq === "number")
+        left.set(placeOf(lobby, word), { seq: word.seq, atMs: nowMs() });
+      if (name === "lobby-news" && Array.isArray(word.rows))
+        for (const row of word.rows) left.delete(placeOf(lobby, row ?? {}));
+    },
+    called: (lobby, call) => {
+      const { seq, atMs } = left.get(placeOf(lobby, call)) ?? { seq: -1, atMs: 0 };
+      const mostMs = atMs > JUDGED_FROM_MS ? CALL_MS : EARLY_CALL_MS;
+      if (call.seq <= seq && nowMs() > Math.max(JUDGED_FROM_MS, atMs + mostMs))
+        violate("who has left is not called", `${call.jobId} has left, and is called in`);
     },
   };
 }
+
+const placeOf = (lobby: string, { jobId, runId }: Partial<Asked>): string =>
+  `${lobby} ${jobId} ${runId}`;

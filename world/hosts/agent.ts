@@ -12,6 +12,7 @@ import type {
   StopOrder,
   StopReport,
 } from "../../protocol/agent-contract.ts";
+import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { ActivityEnd, Attempt } from "../temporal/activity.ts";
 import { askFleet } from "../shells/site.ts";
@@ -89,8 +90,8 @@ function* heal(
       question: ({ ledger }) => {
         const leases = [...ledger.leases.values()];
         return tokens.seen.map((_, gpu) => {
-          const lease = leases.find(({ gpus }) =>
-            gpus.some((part) => part.host === host.id && (part.mask >>> gpu) % 2 === 1),
+          const lease = leases.find((each) =>
+            takenGpus(each).some((part) => part.host === host.id && (part.mask >>> gpu) % 2 === 1),
           );
           return lease?.token ?? ledger.nextToken - 1;
         });

@@ -24,6 +24,8 @@ export interface DiskWrites {
   readonly changeTokens: (change: (tokens: Tokens) => void) => Task<boolean>;
   /** A new agent has what the disk has. */
   readonly load: () => void;
+  /** What was under way for the tokens is gone with them. */
+  readonly loseTokens: () => void;
 }
 
 /** Of a durable write to a slow disk. */
@@ -64,6 +66,11 @@ export function createDiskWrites(
     return true;
   }
 
+  const settle = (): void => {
+    durable = undefined;
+    written = begun;
+  };
+
   return {
     state: () => disk,
     set: (next) => {
@@ -84,8 +91,11 @@ export function createDiskWrites(
     changeTokens,
     load: () => {
       if (durable !== undefined) host().tokens = durable;
-      durable = undefined;
-      written = begun;
+      settle();
+    },
+    loseTokens: () => {
+      host().tokens = undefined;
+      settle();
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import type { AgentRules, HostClock } from "./agent-rules.ts";
 import type { DiskWrites } from "./disk-writes.ts";
 import type { Contact } from "./disk.ts";
+import type { Silenced } from "./witness.ts";
 
 interface Watched {
   contact: Contact | undefined;
@@ -16,13 +17,16 @@ interface Watched {
 export function createFenceWatch(
   kernel: Kernel,
   { isCutOff }: Pick<AgentRules, "isCutOff">,
-  { host, end }: { readonly host: () => Watched; readonly end: () => void },
+  { host, end }: { readonly host: () => Watched; readonly end: (silence: Silenced) => void },
 ): (contact: Contact) => void {
+  let contactAtMs = 0;
+
   function look(noted: Contact): void {
     const { contact, clock } = host();
     const now = clock();
     if (contact?.bootId !== now.bootId) return;
-    if (isCutOff(contact, now)) return end();
+    if (isCutOff(contact, now))
+      return end({ forMs: kernel.nowMs() - contactAtMs, fenceMs: contact.terms.fenceMs });
     // A clock that is slow says so later; a later contact has a look of its own.
     if (contact === noted) kernel.after(contact.terms.silenceMs / 4, () => look(noted));
   }
@@ -35,6 +39,7 @@ export function createFenceWatch(
     // A contact that could not be written down does not count; an old file takes new bytes also on a full disk.
     if (at.disk.state() === "read-only") return;
     at.contact = contact;
+    contactAtMs = kernel.nowMs() - (sinceBootMs - contact.atSinceBootMs);
     const dueMs = contact.atSinceBootMs + contact.terms.fenceMs - sinceBootMs;
     kernel.after(Math.max(0, dueMs) + contact.terms.silenceMs / 4, () => look(contact));
   };

@@ -16,7 +16,7 @@ import { createClocks, type HostClocks } from "./clocks.ts";
 import { createFenceWatch } from "./fence-watch.ts";
 import { createDiskWrites, type DiskWrites } from "./disk-writes.ts";
 import { keyOf, type Contact, type Launch, type Tokens } from "./disk.ts";
-import type { Fate, Witness } from "./witness.ts";
+import type { Fate, Silenced, Witness } from "./witness.ts";
 
 export interface Host {
   readonly id: HostId;
@@ -142,7 +142,7 @@ export function createHost(
     },
     lose: (what) => {
       host.launches = new Map();
-      if (what === "disk") Object.assign(host, { tokens: undefined, contact: undefined });
+      if (what === "disk") loseState(host);
       witness.forgot(id);
     },
     tear: (pattern) => tear(host, witness, pattern),
@@ -150,12 +150,18 @@ export function createHost(
   return host;
 
   /** The host was cut off. */
-  function endAll(): void {
+  function endAll(silence: Silenced): void {
+    if (running.size > 0) witness.cutOff(id, silence);
     const cause = { code: "HOST_LOST", message: "cut off", atMs: wallMs() } as const;
     for (const order of [...running.values()]) end(order, "failed", cause);
     for (const launch of host.launches.values())
       if (launch.phase === "stored" && disk.takesFiles()) callOff(launch, wallMs());
   }
+}
+
+function loseState(host: Host): void {
+  host.disk.loseTokens();
+  host.contact = undefined;
 }
 
 function tear(host: Host, witness: Witness, pattern: number): void {
@@ -167,7 +173,7 @@ function tear(host: Host, witness: Witness, pattern: number): void {
     } else if (fate === 1 && launch.report === undefined) launch.phase = "over";
   });
   if (pattern % 4 !== 3) return;
-  host.tokens = undefined;
+  host.disk.loseTokens();
   witness.unlearnt(host.id);
 }
 

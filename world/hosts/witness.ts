@@ -10,6 +10,12 @@ export interface Fate {
   readonly isGood: boolean;
 }
 
+/** How long a host was cut off when it ended what ran there, by the world's own clock, and its fence. */
+export interface Silenced {
+  readonly forMs: number;
+  readonly fenceMs: number;
+}
+
 /** Who hears of processes: the checker. */
 export interface Witness {
   /** The host does not know any more what it was told and what it has started. */
@@ -20,6 +26,8 @@ export interface Witness {
   readonly unlearnt: (host: HostId) => void;
   /** A new agent has read its tokens. */
   readonly loaded: (host: HostId, tokens: Tokens) => void;
+  /** It has ended what runs there, because it was cut off for so long. */
+  readonly cutOff: (host: HostId, silence: Silenced) => void;
   readonly prepared: (host: HostId, order: RunOrder) => void;
   /** An order to stop was answered: nothing of the lease runs there, or ever will. */
   readonly stopped: (host: HostId, lease: LeaseId) => void;

@@ -247,7 +247,7 @@ function parcelsOf(grants: Post["grants"]): readonly Post["grants"][] {
 function* audit(
   site: Site,
   process: Process,
-  { holders, asked }: AuditOrder,
+  { holders, asked, doubted = [] }: AuditOrder,
 ): Task<ActivityEnd<{ readonly closed: AuditOrder["holders"] }>> {
   const closed: AuditOrder["holders"][number][] = [];
   for (const holder of holders) {
@@ -256,8 +256,10 @@ function* audit(
     if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
     const open = reply.value;
     if (open !== holder.runId) closed.push(holder);
-    if (open !== undefined && (open !== holder.runId || asked.includes(jobId)))
-      yield* send(site, process, { to: jobId, runId: open, name: "assert" });
+    if (open === undefined || (open === holder.runId && !asked.includes(jobId))) continue;
+    const leases = doubted.flatMap((each) => (each.jobId === jobId ? [each.lease] : []));
+    const payload = leases.length > 0 ? { leases } : undefined;
+    yield* send(site, process, { to: jobId, runId: open, name: "assert", payload });
   }
   return { kind: "done", value: { closed } };
 }

@@ -24,7 +24,7 @@ export interface JobLife {
 /** Orders about tasks are of arrays alone; the answers to an array's commands are told apart from those to its job's. */
 export type LifeEvent =
   | JobEvent
-  | Extract<ArrayEvent, { readonly kind: "cancel-tasks" | "retry-tasks" }>
+  | Extract<ArrayEvent, { readonly kind: "assert" | "cancel-tasks" | "retry-tasks" }>
   | { readonly kind: "of array"; readonly event: ArrayEvent }
   | { readonly kind: "end told" };
 

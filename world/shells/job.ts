@@ -74,7 +74,7 @@ export function registerJob(site: Site, agents: Agents, keep: (run: JobRun) => v
   });
 }
 
-function eventOf(name: string, payload: unknown): JobEvent {
+function eventOf(name: string, payload: unknown): LifeEvent {
   switch (name) {
     case "grant":
       return { kind: "grant", offer: payload };
@@ -93,6 +93,7 @@ function eventOf(name: string, payload: unknown): JobEvent {
     case "predecessor":
       return { kind: "predecessor", note: payload };
     case "assert":
+      return { kind: name, question: payload };
     case "kill":
     case "cancel":
       return { kind: name };

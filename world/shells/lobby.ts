@@ -79,12 +79,13 @@ function* body(
   switch (command.kind) {
     case "call-in": {
       const gone: number[] = [];
-      for (const { jobId: to, runId, ...payload } of command.calls) {
+      for (const call of command.calls) {
+        const { jobId: to, runId, ...payload } = call;
         const reply = yield* network.call(process, () =>
           server.signal(to, { name: "call-in", payload, runId }),
         );
         if (!reply.isHeard) return FAILED;
-        site.noteCall(to);
+        site.noteCall(lobby, call);
         if (!reply.value) gone.push(payload.credit);
       }
       return { kind: "done", value: { kind: "called", id, gone } };
@@ -136,17 +137,15 @@ export function lobbyInputFor(
 
 /** A word that is lost costs a call in vain. */
 export function* leaveLobby(
-  { network, server, noteLeave }: Site,
+  { network, server }: Site,
   process: Process,
   { fleet, tenant, ...payload }: LobbyExit,
 ): Task<void> {
   for (const at of [tenant, EVERYBODY_ELSE]) {
     const id = lobbyWorkflowId(fleet, at);
-    const reply = yield* network.call(process, () => {
-      const isThere = server.signal(id, { name: "lobby-leave", payload });
-      if (isThere) noteLeave(payload.jobId);
-      return isThere;
-    });
+    const reply = yield* network.call(process, () =>
+      server.signal(id, { name: "lobby-leave", payload }),
+    );
     if (!reply.isHeard || reply.value) return;
   }
 }

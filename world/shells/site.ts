@@ -1,6 +1,5 @@
 /** @file What all workflows of a world share: the server, the way to it, and whoever answers questions about a fleet or a job. */
 
-import type { JobId } from "../../domain/values/ids.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Network } from "../kernel/network.ts";
@@ -10,6 +9,7 @@ import type { Server } from "../temporal/server.ts";
 import type { AnyRun } from "../temporal/workflow.ts";
 import type { JobRun } from "./job-life.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
+import type { CallOrder } from "../../protocol/lobby-contract.ts";
 import type { NotifyResult } from "../../protocol/control-contract.ts";
 import type { Planted } from "../planted.ts";
 
@@ -31,9 +31,8 @@ export interface Site {
   readonly activity: <Value>(run: AnyRun, order: ActivityOrder<Value>) => Activity;
   /** Heartbeat details of a job's open activities. */
   readonly beatsOf: (workflowId: string) => readonly unknown[];
-  /** A lobby has called a job in, or has heard that it leaves. */
-  readonly noteCall: (job: JobId) => void;
-  readonly noteLeave: (job: JobId) => void;
+  /** A lobby has called a job in. */
+  readonly noteCall: (lobby: string, call: CallOrder) => void;
   readonly planted: Planted;
 }
 

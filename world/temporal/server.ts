@@ -25,6 +25,8 @@ export interface ServerPorts {
   readonly onViolation: (law: string, message: string) => void;
   /** A run has changed, or has closed. */
   readonly onChange: (kind: string, run: AnyRun) => void;
+  /** A workflow that is open was told something. */
+  readonly onSignal: (kind: string, workflowId: string, signal: Signal) => void;
 }
 
 export interface Signal {
@@ -52,7 +54,7 @@ const told = (payload: unknown): string => (JSON.stringify(payload) ?? "").slice
 const EPOCH_MS = 1_800_000_000_000;
 const POLL_MS = 2;
 
-export function createServer({ kernel, network, onViolation, onChange }: ServerPorts) {
+export function createServer({ kernel, network, onViolation, onChange, onSignal }: ServerPorts) {
   const kinds = new Map<string, OpenKind>();
   const runs = new Map<string, Started>();
   const byRunId = new Map<string, AnyRun>();
@@ -147,9 +149,10 @@ export function createServer({ kernel, network, onViolation, onChange }: ServerP
       [...runs].flatMap(([id, each]) => (each.kind === kind && each.run.isOpen() ? [id] : [])),
     /** False when there is no such open run. */
     signal: (workflowId: string, { name, payload, runId }: Signal): boolean => {
-      const run = runs.get(workflowId)?.run;
+      const { kind = "", run } = runs.get(workflowId) ?? {};
       if (run?.isOpen() !== true || (runId !== undefined && run.runId !== runId)) return false;
       kernel.tell("server", workflowId, () => `${name} ${told(payload)}`);
+      onSignal(kind, workflowId, { name, payload });
       run.signal(name, payload);
       return true;
     },

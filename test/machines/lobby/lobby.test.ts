@@ -54,24 +54,54 @@ async function say(lobby: PlayedLobby, rows: readonly LobbyRow[], credits: reado
   await lobby.settle(10_000);
 }
 
+/** One step after the other; its activities are the test's. */
+function stepped() {
+  let lobby = openLobby({ fleet: "default", tenant: RED }, "run-1", 0);
+  const open: LobbyCommand[] = [];
+  return {
+    lobby: () => lobby,
+    feed: (event: LobbyEvent, nowMs: number): void => {
+      for (const each of [event, { kind: "tick" as const }]) {
+        const step = lobbyMachine.step(lobby, each, nowMs);
+        lobby = step.state;
+        open.push(...step.commands);
+      }
+    },
+    lastCall: () => {
+      const call = open.filter(({ kind }) => kind === "call-in").at(-1);
+      if (call?.kind !== "call-in") throw new Error("nobody is called");
+      return call;
+    },
+  };
+}
+
+/** Its row came again while it was called, so it was called under a second credit, and said that it leaves. */
+test.each([
+  { what: "both, and two jobs follow", isDeaf: false, want: [2, 3] },
+  { what: "the first alone in runs of former releases", isDeaf: true, want: [2] },
+])("the credits of a job that leaves while it is called again come back, $what", (given) => {
+  const { isDeaf, want } = given;
+  const { feed, lastCall } = stepped();
+  feed(news([row(1)], [7]), 10_000);
+  const first = lastCall();
+  feed(news([row(1)]), 10_000);
+  feed({ kind: "called", id: first.id, gone: [], isDeaf }, 10_000);
+  feed(news([row(2), row(3)], [8]), 10_000);
+  const second = lastCall();
+  expect(second.calls.map(({ jobId: job }) => job)).toEqual([row(1).jobId]);
+  const { jobId: job, runId: run, seq } = row(1);
+  feed({ kind: "leave", leave: { jobId: job, runId: run, seq, class: "training" } }, 10_000);
+  feed({ kind: "called", id: second.id, gone: [], isDeaf }, 10_000);
+  expect(lastCall().calls.map(({ jobId: called }) => called)).toEqual(
+    want.map((number) => row(number).jobId),
+  );
+});
+
 test.each([
   { what: "once, and one job follows", isFormer: false, want: 1 },
   { what: "twice in runs of former releases, which lose a job", isFormer: true, want: 0 },
 ])("the credit of a job that left between two calls comes back $what", ({ isFormer, want }) => {
-  let lobby = openLobby({ fleet: "default", tenant: RED }, "run-1", 0);
-  const open: LobbyCommand[] = [];
-  const feed = (event: LobbyEvent, nowMs: number): void => {
-    for (const each of [event, { kind: "tick" as const }]) {
-      const step = lobbyMachine.step(lobby, each, nowMs);
-      lobby = step.state;
-      open.push(...step.commands);
-    }
-  };
-  const lastCall = () => {
-    const call = open.filter(({ kind }) => kind === "call-in").at(-1);
-    if (call?.kind !== "call-in") throw new Error("nobody is called");
-    return call;
-  };
+  const { lobby, feed, lastCall } = stepped();
   feed(news([row(1), row(2), row(3)], [7]), 10_000);
   feed({ kind: "called", id: lastCall().id, gone: [], isFormer }, 10_000);
   feed(news([], [7]), 100_000);
@@ -80,7 +110,7 @@ test.each([
   feed({ kind: "called", id: lastCall().id, gone: [7], isFormer }, 100_000);
   const { calls } = lastCall();
   expect(calls).toHaveLength(1);
-  expect(lobby.queues.training.rows).toHaveLength(want);
+  expect(lobby().queues.training.rows).toHaveLength(want);
 });
 
 test("a lobby begins its next run, with its rows, before junk has used up the signals of this one", async () => {

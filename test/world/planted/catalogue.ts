@@ -189,6 +189,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a lobby does not hear of those who leave",
+    seenAt: 8,
+    climate: "hostile",
     planted: {
       lobby: (machine) => ({
         ...machine,

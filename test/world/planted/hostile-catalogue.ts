@@ -5,6 +5,7 @@ import type { PlantedBug } from "./planted-bug.ts";
 export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   {
     name: "the fence counts wall time",
+    seenAt: 1,
     climate: "hostile",
     planted: {
       agent: {
@@ -43,6 +44,7 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   },
   {
     name: "an end with an older seq is obeyed",
+    seenAt: 9,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({

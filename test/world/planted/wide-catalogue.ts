@@ -61,6 +61,8 @@ export const PLANTED_WIDE: readonly PlantedBug[] = [
   },
   {
     name: "a batch starts beside the one before it",
+    seenAt: 5,
+    climate: "hostile",
     planted: {
       agent: {
         isInTheWay: (launch, order, mask) =>

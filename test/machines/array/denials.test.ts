@@ -1,0 +1,63 @@
+/** @file An array that is asked about leases which it does not hold, and hosts run, ends them. */
+
+import { describe, expect, it } from "vitest";
+import { grantOf, grants, leaseNamed, playArray, type PlayedArray } from "./builders.ts";
+
+const GONE = leaseNamed(1);
+const HELD = leaseNamed(2);
+
+/** It has given lease 1 back, and holds lease 2. */
+function played(rules?: number): PlayedArray {
+  const array = playArray({ count: 20, ...(rules !== undefined && { entry: { rules } }) });
+  array.feed(grants(grantOf(1)));
+  array.feed({ kind: "fenced", loss: { lease: GONE, hosts: ["alpha/h1"] } });
+  array.deliver();
+  array.feed(grants(grantOf(2, { seq: array.array().requests.seq })));
+  expect([...array.array().leases.keys()]).toEqual([HELD]);
+  return array;
+}
+
+const endsOf = (array: PlayedArray, from: number) =>
+  array
+    .entries()
+    .slice(from)
+    .flatMap((entry) => (entry.kind === "end" ? [entry] : []));
+
+describe("an array that is asked", () => {
+  it("ends a lease that it does not hold, on all of its hosts, and asserts what it holds", () => {
+    const array = played();
+    const from = array.entries().length;
+    array.feed({ kind: "assert", question: { leases: [GONE, HELD, GONE] } });
+    array.deliver();
+    expect(endsOf(array, from)).toMatchObject([{ lease: GONE, unconfirmedHosts: "all" }]);
+    const asserted = array.entries().flatMap((entry) => (entry.kind === "assert" ? [entry] : []));
+    expect(asserted.map(({ lease }) => lease.id)).toEqual([HELD]);
+  });
+
+  it("starts nothing on a late grant of what it has denied", () => {
+    const array = played();
+    const unknown = leaseNamed(9);
+    array.feed({ kind: "assert", question: { leases: [unknown] } });
+    array.feed(grants(grantOf(9, { seq: array.array().requests.seq })));
+    expect(array.array().leases.has(unknown)).toBe(false);
+  });
+
+  it.each([undefined, null, "lease-1", { leases: "lease-1" }, { leases: [7, null] }])(
+    "denies nothing where it is asked about nothing (%j)",
+    (question) => {
+      const array = played();
+      const from = array.entries().length;
+      array.feed({ kind: "assert", question });
+      array.deliver();
+      expect(endsOf(array, from)).toEqual([]);
+    },
+  );
+
+  it("denies nothing under former rules", () => {
+    const array = played(5);
+    const from = array.entries().length;
+    array.feed({ kind: "assert", question: { leases: [GONE] } });
+    array.deliver();
+    expect(endsOf(array, from)).toEqual([]);
+  });
+});
