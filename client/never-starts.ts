@@ -54,28 +54,39 @@ export async function checkStarts(
   if (doubted.length === 0) return;
   const now = await ledgerSoon(client, fleet).then(readLedger);
   if (now === undefined) return;
-  const refused = doubted.flatMap((spec) => {
+  const judged = new Map<string, (Refused & { readonly others: string[] }) | undefined>();
+  for (const spec of doubted) {
+    const kind = kindOf(spec);
+    judged.get(kind)?.others.push(spec.name);
+    if (judged.has(kind)) continue;
     const never = neverFor(now, spec, Date.now());
-    return never === undefined ? [] : [{ name: spec.name, ...never }];
-  });
+    judged.set(kind, never && { name: spec.name, others: [], ...never });
+  }
+  const refused = [...judged.values()].filter((each) => each !== undefined);
   if (refused.length === 0) return;
   throw refusal(refused, fleet);
 }
 
-function refusal(
-  refused: readonly ({ readonly name: string } & Never)[],
-  fleet: string,
-): OrbweaverError {
-  const lines = refused.map(({ name, reason, changes }) => {
+interface Refused extends Never {
+  readonly name: string;
+  /** Jobs that ask for the same. */
+  readonly others: readonly string[];
+}
+
+function refusal(refused: readonly Refused[], fleet: string): OrbweaverError {
+  const lines = refused.map(({ name, others, reason, changes }) => {
     const help = firstOfEachKind(changes, MOST_CHANGES).map(({ text }) => text);
     const remedy = help.length === 0 ? "" : `\nwould change it: ${help.join("; or ")}`;
-    return `${name} would never start on fleet ${fleet}, not even if nothing else ran there: ${reason.code}\n${withoutStandIn(reason.message)}${remedy}`;
+    const who = others.length === 0 ? name : `${name} and ${String(others.length)} more like it`;
+    return `${who} would never start on fleet ${fleet}, not even if nothing else ran there: ${reason.code}\n${withoutStandIn(reason.message)}${remedy}`;
   });
-  const jobs = refused.map(({ name, reason, changes }) => ({
-    name,
-    reason: { ...reason, message: withoutStandIn(reason.message) },
-    changes,
-  }));
+  const jobs = refused.flatMap(({ name, others, reason, changes }) =>
+    [name, ...others].map((each) => ({
+      name: each,
+      reason: { ...reason, message: withoutStandIn(reason.message) },
+      changes,
+    })),
+  );
   return new OrbweaverError(
     "NEVER_STARTS",
     `${lines.join("\n")}\nIt was not queued. Change the job, or queue it for a fleet that is to change: --queue-anyway (in the library isQueuedAnyway).`,
@@ -115,12 +126,17 @@ function readLedger(packed: PackedLedger | undefined): Ledger | undefined {
 }
 
 function wouldStart(known: Map<string, boolean>, ledger: Ledger, spec: JobSpec): boolean {
-  const { name: _name, ...asks } = scheduledPart(spec);
-  const key = JSON.stringify(asks);
+  const key = kindOf(spec);
   const found = known.get(key);
   if (found !== undefined) return found;
   if (known.size >= MOST_ASKED) return true;
   const starts = !wouldNeverStart(ledger, spec, Date.now());
   known.set(key, starts);
   return starts;
+}
+
+/** What scheduling reads of a job, but its name. */
+function kindOf(spec: JobSpec): string {
+  const { name: _name, ...asks } = scheduledPart(spec);
+  return JSON.stringify(asks);
 }

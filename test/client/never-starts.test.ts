@@ -124,9 +124,12 @@ describe("a job that would never start", () => {
 
   it("keeps all jobs of its list out, and is named with every other one", async () => {
     const { client, started } = clientOf({ began: SIXTEEN, now: SIXTEEN });
-    const list = [job(1), job(64), job(99, { name: "larger" })];
+    const list = [job(1), job(64), job(99, { name: "larger" }), job(64, { name: "same" })];
     await expect(client.submitAll(list)).rejects.toMatchObject({
-      details: { jobs: [{ name: "large" }, { name: "larger" }] },
+      message: expect.stringMatching(
+        /^large and 1 more like it would.*[^]*^larger would/m,
+      ) as string,
+      details: { jobs: [{ name: "large" }, { name: "same" }, { name: "larger" }] },
     });
     expect(started).toEqual([]);
   });
