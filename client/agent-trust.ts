@@ -1,12 +1,14 @@
 /**
  * @file Whose jobs the hosts of a fleet start, and in which containers, as their agents say it in the identity under which they poll.
  *
- * Cost: one call for each agent, for the first 64; a large fleet's agents are set up alike.
+ * Cost: one call for each agent, for the first 64, as a large fleet's agents are set up alike, and one for each cluster.
  */
 
 import type { Client } from "@temporalio/client";
 import type { HostId } from "../domain/values/ids.ts";
 import proto from "@temporalio/proto";
+import type { KeptWeights } from "../domain/lease/kept-weights.ts";
+import { keptWeights } from "./gpu-use.ts";
 import { parseIdentity, type WorkerIdentity } from "../protocol/worker-identity.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 
@@ -43,13 +45,16 @@ export interface FleetTrust {
     readonly host: HostId;
     readonly differences: readonly string[];
   }[];
+  /** Hosts that keep weights of served models in their memory; none from a service of a former release. */
+  readonly weights?: readonly (KeptWeights & { readonly host: HostId })[];
   /** Hosts whose agents were not asked. */
   readonly unasked: number;
 }
 
 export async function fleetTrust(
   client: Client,
-  { hosts }: Pick<Ledger, "hosts">,
+  fleet: string,
+  { hosts, shape }: Pick<Ledger, "hosts" | "shape">,
 ): Promise<FleetTrust> {
   const hostsOf = new Map<string, HostId[]>();
   for (const [host, { agent }] of hosts) {
@@ -85,8 +90,24 @@ export async function fleetTrust(
         ? []
         : (hostsOf.get(queue) ?? []).map((host) => ({ host, differences }));
     }),
+    weights: await weightsIn(client, fleet, { hosts, shape }),
     unasked: left.reduce((sum, queue) => sum + countOn(queue), 0),
   };
+}
+
+/** Of clusters whose presence cannot be asked, none. */
+async function weightsIn(
+  client: Client,
+  fleet: string,
+  { hosts, shape }: Pick<Ledger, "hosts" | "shape">,
+): Promise<NonNullable<FleetTrust["weights"]>> {
+  const queueOf = (host: HostId): string | undefined => hosts.get(host)?.agent?.orderQueue;
+  const found = await Promise.all(
+    shape.clusters.map(({ id: cluster }) =>
+      keptWeights(client, { fleet, cluster, queueOf }).catch(() => new Map<HostId, KeptWeights>()),
+    ),
+  );
+  return found.flatMap((kept) => [...kept].map(([host, weights]) => ({ host, ...weights })));
 }
 
 type AgentWords = Pick<WorkerIdentity, "trust" | "containment" | "differences" | "images">;

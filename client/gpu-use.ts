@@ -7,6 +7,7 @@
 import type { Client } from "@temporalio/client";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import { readPresenceBeat, usesIn, type HostUse } from "../domain/lease/gpu-use.ts";
+import { readKeptWeights, type KeptWeights } from "../domain/lease/kept-weights.ts";
 import { clusterOf, type ClusterId, type HostId } from "../domain/values/ids.ts";
 import { presenceWorkflowId } from "../protocol/messages.ts";
 import { decodedPayloads } from "./payloads.ts";
@@ -26,21 +27,38 @@ export interface UseQuery {
  */
 export async function gpuUse(
   client: Client,
-  { fleet, cluster, queueOf = () => undefined }: UseQuery,
+  query: UseQuery,
 ): Promise<ReadonlyMap<HostId, HostUse>> {
+  return new Map(await toldByHosts(client, query, readPresenceBeat));
+}
+
+/** What the hosts of a cluster keep of served models' weights; likewise. */
+export async function keptWeights(
+  client: Client,
+  query: UseQuery,
+): Promise<ReadonlyMap<HostId, KeptWeights>> {
+  return new Map(await toldByHosts(client, query, readKeptWeights));
+}
+
+async function toldByHosts<Told>(
+  client: Client,
+  { fleet, cluster, queueOf = () => undefined }: UseQuery,
+  read: (details: unknown) => ReadonlyMap<HostId, Told>,
+): Promise<readonly (readonly [HostId, Told])[]> {
   const workflowId = presenceWorkflowId(fleet, cluster);
   const presence = client.workflow.getHandle(workflowId);
   const { raw } = await asked(client, `the presence of ${cluster}`, () => presence.describe());
-  const use = new Map<HostId, HostUse>();
+  const told: (readonly [HostId, Told])[] = [];
   for (const { activityType, activityOptions, heartbeatDetails } of raw.pendingActivities ?? []) {
     if (activityType?.name !== "keepContact") continue;
     // The presence chose it: an agent can say what it likes, but only in its own activity.
     const queue = activityOptions?.taskQueue?.name;
     const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? [], workflowId);
-    for (const [host, gpus] of readPresenceBeat(details))
-      if (clusterOf(host) === cluster && (queueOf(host) ?? queue) === queue) use.set(host, gpus);
+    for (const [host, said] of read(details))
+      if (clusterOf(host) === cluster && (queueOf(host) ?? queue) === queue)
+        told.push([host, said]);
   }
-  return use;
+  return told;
 }
 
 /** What each host of a job's leases says of the GPUs that the job has there; what cannot be read is left out. */

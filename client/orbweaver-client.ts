@@ -162,7 +162,7 @@ export class OrbweaverClient {
 
   /** Whose jobs the hosts start, and in which containers, as their agents say. */
   async trust(ledger: Ledger): Promise<FleetTrust> {
-    return await fleetTrust(this.#client, ledger);
+    return await fleetTrust(this.#client, this.fleetName, ledger);
   }
 
   /** Stops new grants on these hosts (`<cluster>/<host>`); running jobs continue. */

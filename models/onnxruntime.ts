@@ -4,7 +4,9 @@
  * Nothing else loads it, so whatever asks no model works without.
  */
 
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { OrbweaverError } from "../domain/values/failure.ts";
 
 export type Onnxruntime = typeof import("onnxruntime-node");
@@ -33,4 +35,15 @@ export function checkOnnxruntime(from: string = import.meta.url): void {
   } catch {
     throw new OnnxruntimeMissing();
   }
+}
+
+/** Of the installed package. Throws as `onnxruntime` does, and loads nothing. */
+export function onnxruntimeVersion(): string {
+  checkOnnxruntime();
+  const entry = createRequire(import.meta.url).resolve("onnxruntime-node");
+  // The package's own description of itself.
+  const { version } = JSON.parse(readFileSync(join(dirname(entry), "../package.json"), "utf8")) as {
+    readonly version: string;
+  };
+  return version;
 }

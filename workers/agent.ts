@@ -62,7 +62,7 @@ import type { HealthRules } from "./health-file.ts";
 import { watchHealth } from "./host-health.ts";
 import { hostContainment } from "./host-containment.ts";
 import { hostImages } from "./host-images.ts";
-import type { ServedHost } from "./host-resources.ts";
+import { hostPool, withWeights, type ServedHost } from "./host-resources.ts";
 import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
@@ -159,8 +159,8 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const hosts = new Map(
     options.hosts.map((host) => {
       const { id } = host;
-      const ends = { owner: ownerOf(id), ...health.on(id) };
-      return [id, openHost({ ...host, ...ends, stateDir, fleet, containment, heal }, nodeSystem)];
+      const own = { owner: ownerOf(id), ...health.on(id), ...hostPool(host, stateDir, fleet) };
+      return [id, openHost({ ...host, ...own, stateDir, fleet, containment, heal }, nodeSystem)];
     }),
   );
   await endAndSayStrays([...hosts.values()], onNote);
@@ -193,7 +193,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     announce: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
     closing: closing.signal,
     onHeartbeat: () => options.onRegistered?.(agent),
-    beat: health.beat,
+    beat: () => withWeights(health.beat(), hosts.values()),
   });
   const measured = reportMeasured({
     hosts: hosts.values(),

@@ -22,6 +22,7 @@ import {
 import { phaseOf, rootsOf, runKey, type Launch, type LocalRun, type RunRef } from "./local-run.ts";
 import type { Files } from "../ports/files.ts";
 import type { System } from "../ports/system.ts";
+import type { WeightsPool } from "../ports/weights.ts";
 import { readJson, replaceJson } from "../folder/json-files.ts";
 import { membersOf } from "./launch-processes.ts";
 import { hostLayout, ownerName, type HostLayout, type HostPlace } from "../system/state-layout.ts";
@@ -38,6 +39,8 @@ export interface AgentHost {
   readonly resources: HostResources;
   /** By their indices; none where the machine's driver shows none, or the host's GPUs are made up. */
   readonly gpus?: readonly HostGpu[];
+  /** Where services leave the weights of their models; absent: nowhere. */
+  readonly weights?: WeightsPool;
   /** Names this host of this fleet among all that agents of the machine serve. */
   readonly owner: string;
   /** Called once for each launch, when its report is written. */
@@ -57,6 +60,7 @@ export interface HostSetup extends HostPlace {
   /** By default none: only what a job asks for is limited. */
   readonly resources?: HostResources;
   readonly gpus?: AgentHost["gpus"];
+  readonly weights?: AgentHost["weights"];
   /** By default one made from the folder's name. */
   readonly owner?: string;
   readonly settled?: AgentHost["settled"];
@@ -71,6 +75,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     containment = MARKS_ALONE,
     resources = {},
     gpus,
+    weights,
     owner,
     settled,
     checkLease,
@@ -92,6 +97,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     containment,
     resources,
     ...(gpus !== undefined && { gpus }),
+    ...(weights !== undefined && { weights }),
     ...(settled !== undefined && { settled }),
     ...(checkLease !== undefined && { checkLease }),
     owner: owner ?? ownerName([layout.dir]),

@@ -32,6 +32,7 @@ import { LAUNCH_MARK, OWNER_MARK, type RankPlan } from "../folder/launch-files.t
 import { STEPS_FILE_VARIABLE, stepsFile } from "../folder/steps-file.ts";
 import { servingFile } from "../folder/serving-file.ts";
 import { extrasEnv } from "../folder/extra-files.ts";
+import type { ServedWeights } from "./served-weights.ts";
 
 /** Of the agent's own environment; a job brings everything else. */
 const PASSED_ON = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH"] as const;
@@ -46,6 +47,8 @@ export interface RankSurroundings {
   readonly masterPort: number;
   /** Given where all hosts of the gang have it. */
   readonly tunerPlugin?: string;
+  /** Of a served model, where the host keeps weights. */
+  readonly weights?: ServedWeights;
   readonly checkpointDir: string;
   /** Of the host, by their indices, where its machine shows them. */
   readonly gpus?: readonly HostGpu[];
@@ -145,6 +148,10 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
       [SERVING_ENV.file]: servingFile(surroundings.launchDir),
       [SERVING_ENV.address]:
         order.gang.find(({ host }) => host === order.host)?.address ?? LOOPBACK,
+    }),
+    ...(surroundings.weights !== undefined && {
+      [SERVING_ENV.weights]: surroundings.weights.dir,
+      [SERVING_ENV.weightsBytes]: String(surroundings.weights.mostBytes),
     }),
     [LAUNCH_MARK]: surroundings.launchDir,
     [OWNER_MARK]: surroundings.owner,

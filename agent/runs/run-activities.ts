@@ -149,7 +149,10 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
       if (!isServing(order.run.command)) return;
       // The service's callers must not wait for the next periodic heartbeat.
       void untilServing(run.system, run.files.dir, over.signal).then((served) => {
-        if (served !== undefined) task.heartbeat(withMeasured(beat, run));
+        if (served === undefined) return;
+        task.heartbeat(withMeasured(beat, run));
+        // What it has left may be more than the host keeps.
+        of.host.weights?.trim(clock.nowMs());
       });
     });
     // After a failure or a stop the siblings are about to be stopped: the report must not wait for them.

@@ -23,6 +23,7 @@ import { inImage, pickedTool, type ImagePorts } from "./image-plan.ts";
 import { phaseOf, type LocalRun } from "./local-run.ts";
 import { extrasDir, writeExtras } from "../folder/extra-files.ts";
 import { gpuIds, planRanks, secretNames } from "./rank-environment.ts";
+import { servedWeights } from "./served-weights.ts";
 import { findTunerPlugin } from "./tuner-plugin.ts";
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
 import { foreignDevices } from "../containment/host-gpus.ts";
@@ -138,11 +139,13 @@ export async function commit(
     order.run.workdir ??
     (order.run.folder === undefined ? join(leaseDir, "scratch") : copyIn(leaseDir));
   if (order.run.workdir === undefined) makeFolder(cwd);
+  const weights = servedWeights(host, order, { uid: runAs?.user.uid, handed });
   const tunerPlugin = isTuned ? agreedPlugin(run, order, ports.env) : undefined;
   const surroundings = {
     agentEnv:
       runAs === undefined ? ports.env : { ...ports.env, HOME: runAs.user.home, TMPDIR: undefined },
     ...(tunerPlugin !== undefined && { tunerPlugin }),
+    ...(weights !== undefined && { weights }),
     launchDir: files.dir,
     owner: host.owner,
     masterPort,

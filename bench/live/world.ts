@@ -9,6 +9,7 @@ import type { ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { removeLeftPools } from "../../agent/system/weights-pool.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import { untilHostsKnown } from "../../cli/up/agents.ts";
@@ -63,7 +64,8 @@ const NAMESPACE = "default";
 export async function openWorld(options: WorldOptions): Promise<BenchWorld> {
   const { request, metricsPort, extraDynamicConfig } = options;
   const dir = await mkdtemp(join(tmpdir(), "orbweaver-bench-"));
-  const closing: (() => Promise<unknown>)[] = [
+  const closing: (() => unknown)[] = [
+    () => removeLeftPools(),
     () => rm(dir, { recursive: true, force: true }),
     () => killLeft(dir),
   ];

@@ -10,6 +10,8 @@ export interface PlainRequest {
 
 export interface PlainAnswer {
   readonly data: readonly number[];
+  /** Processor time of the process. */
+  readonly cpuMs: number;
 }
 
 /** So far answers to one request may be apart (`answerGap`). */
@@ -30,7 +32,9 @@ export const inferBody = ({ name, shape, data }: PlainRequest): string =>
 /** Of an answer of the Open Inference Protocol. */
 export function inferredData(text: string): readonly number[] {
   // The product's own endpoint; what is of another form is no answer.
-  const { outputs } = JSON.parse(text) as { readonly outputs?: readonly [PlainAnswer] };
+  const { outputs } = JSON.parse(text) as {
+    readonly outputs?: readonly [Pick<PlainAnswer, "data">];
+  };
   return outputs?.[0].data ?? [];
 }
 

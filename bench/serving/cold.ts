@@ -7,15 +7,16 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { randomFrom } from "../../lib/random.ts";
 import { quantile } from "../../lib/quantile.ts";
 import { transformerSample } from "../../models/onnx/onnx-samples.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import { atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
+import { atLeast, atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest, BenchTable } from "../bench.ts";
+import { leftProcesses } from "../live/left-processes.ts";
 import {
   answerGap,
   drawnRequest,
@@ -26,7 +27,7 @@ import {
   type PlainRequest,
 } from "./cold-request.ts";
 import { coldSpans, SPANS } from "./cold-spans.ts";
-import { openJobs, openServiceSite, type ServiceSite } from "./service-site.ts";
+import { openJobs, openServiceSite, type Endpoint, type ServiceSite } from "./service-site.ts";
 
 const FLEET = `
 name: cold
@@ -38,22 +39,36 @@ clusters:
     simulated: true
     fabric: { bandwidth: 100 Gbps }
     hosts:
-      - { name: c1, gpus: 2, type: L40S }
+      - { name: c1, gpus: 2, type: L40S, weights: 1 GiB }
+  - name: bare
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: c2, gpus: 2, type: L40S, weights: 0 GiB }
 `;
-const SERVICE = `
-name: cold
+/** The host of one cluster keeps weights, that of the other none. */
+const serviceIn = (cluster: "room" | "bare"): string => `
+name: cold-${cluster}
 class: inference
 gang: 1
 model: model.onnx
 serve: { scaleToZero: 1s }
+constraints: { clusters: [${cluster}] }
 run: { grace: 5s }
 `;
 /** What a cold request may take beyond a plain process. */
 const MORE_MS = 1_000;
+/** What weights that a host keeps must save of a replica's processor time. */
+const LEAST_GAIN = 1.2;
 
 interface Round {
   readonly coldMs: number;
   readonly plainMs: number;
+  /** Processor time of the replica and its supervisor until the answer, and of the plain process; in ticks of 10 ms. */
+  readonly replicaCpuMs: number;
+  readonly plainCpuMs: number;
   readonly gap: number;
   /** Of `SPANS`. */
   readonly spansMs: readonly number[];
@@ -65,35 +80,44 @@ export async function coldRequests(
   const [width, blocks] = [request.size("cold-width"), request.size("cold-blocks")];
   const model = transformerSample({ blocks, width, heads: 8, seed: request.seed });
   const asked = drawnRequest(randomFrom(request.seed, "cold-request"), { length: 4, width });
-  const site = await openServiceSite({ request, fleetYaml: FLEET, serviceYaml: SERVICE, model });
+  const serviceYaml = serviceIn("room");
+  const site = await openServiceSite({ request, fleetYaml: FLEET, serviceYaml, model });
   const rounds: Round[] = [];
+  const bare: Round[] = [];
   try {
+    const endpoint = await site.openEndpoint(serviceIn("bare"));
     const askedFile = join(site.world.dir, "asked.json");
     writeFileSync(askedFile, JSON.stringify(asked));
     // One of each that is not counted: the file comes into the page cache, and the fleet's first job starts what later ones find.
-    await onceEach(site, { asked, askedFile });
+    await onceEach(site, { asked, askedFile, endpoint: site });
+    await onceEach(site, { asked, askedFile, endpoint });
     for (let number = 1; number <= request.size("cold-rounds"); number += 1) {
-      const round = await onceEach(site, { asked, askedFile });
+      const round = await onceEach(site, { asked, askedFile, endpoint: site });
       rounds.push(round);
+      const without = await onceEach(site, { asked, askedFile, endpoint });
+      bare.push(without);
       request.say(
-        `cold ${String(number)}: ${round.coldMs.toFixed(0)} ms, a plain process ${round.plainMs.toFixed(0)} ms`,
+        `cold ${String(number)}: ${round.coldMs.toFixed(0)} ms, ${without.coldMs.toFixed(0)} ms where the host keeps no weights, a plain process ${round.plainMs.toFixed(0)} ms`,
       );
     }
   } finally {
     await site.close();
   }
-  return { bars: barsOf(rounds), tables: [tableOf(rounds, model.length), spansTable(rounds)] };
+  return {
+    bars: barsOf(rounds, bare),
+    tables: [tableOf(rounds, { bare, bytes: model.length }), spansTable(rounds, bare)],
+  };
 }
 
-function barsOf(rounds: readonly Round[]): readonly Bar[] {
+function barsOf(rounds: readonly Round[], bare: readonly Round[]): readonly Bar[] {
   const [coldMs, plainMs] = [rounds.map((each) => each.coldMs), rounds.map((each) => each.plainMs)];
   const beyondMs = quantile(coldMs, 0.9) - quantile(plainMs, 0.9);
   return [
     barOf({
       id: "cold-answers",
       unit: "answers",
-      target: exactly(rounds.length),
-      got: rounds.filter(({ gap }) => gap <= MOST_GAP).length,
+      target: exactly(rounds.length + bare.length),
+      got: [...rounds, ...bare].filter(({ gap }) => gap <= MOST_GAP).length,
       note: "equal to the plain process's",
     }),
     barOf({
@@ -103,12 +127,25 @@ function barsOf(rounds: readonly Round[]): readonly Bar[] {
       got: beyondMs,
       note: "p90 of a request to a service without a replica, less p90 of a Node process that loads the model by onnxruntime and answers",
     }),
+    barOf({
+      id: "cold-without-weights",
+      unit: "×",
+      target: atLeast(LEAST_GAIN),
+      got: quantile(cpuOf(bare), 0.5) / quantile(cpuOf(rounds), 0.5),
+      note: "processor time of a replica until its answer, medians: on a host that keeps no weights ÷ on one that does",
+    }),
     barOf({ id: "cold-p90", unit: "ms", target: REPORTED, got: quantile(coldMs, 0.9) }),
     barOf({ id: "plain-p90", unit: "ms", target: REPORTED, got: quantile(plainMs, 0.9) }),
   ];
 }
 
-function tableOf(rounds: readonly Round[], bytes: number): BenchTable {
+const cpuOf = (rounds: readonly Round[]): readonly number[] =>
+  rounds.map(({ replicaCpuMs }) => replicaCpuMs);
+
+function tableOf(
+  rounds: readonly Round[],
+  { bare, bytes }: { readonly bare: readonly Round[]; readonly bytes: number },
+): BenchTable {
   const row = (name: string, ms: readonly number[]): readonly string[] => [
     name,
     ...[0.5, 0.9, 1].map((share) => quantile(ms, share).toFixed(0)),
@@ -122,51 +159,85 @@ function tableOf(rounds: readonly Round[], bytes: number): BenchTable {
         rounds.map(({ coldMs }) => coldMs),
       ),
       row(
+        "the same, where the host keeps no weights",
+        bare.map(({ coldMs }) => coldMs),
+      ),
+      row(
         "a plain process",
         rounds.map(({ plainMs }) => plainMs),
+      ),
+      row("processor time: the replica", cpuOf(rounds)),
+      row("processor time: without weights", cpuOf(bare)),
+      row(
+        "processor time: a plain process",
+        rounds.map(({ plainCpuMs }) => plainCpuMs),
       ),
     ],
   };
 }
 
-const spansTable = (rounds: readonly Round[]): BenchTable => ({
+const spansTable = (rounds: readonly Round[], bare: readonly Round[]): BenchTable => ({
   title: "Where a cold request's time goes, medians in ms",
-  columns: ["part", "median"],
+  columns: ["part", "median", "without weights"],
   rows: SPANS.map((name, at) => [
     name,
-    quantile(
-      rounds.map(({ spansMs }) => spansMs[at] ?? NaN),
-      0.5,
-    ).toFixed(0),
+    ...[rounds, bare].map((way) =>
+      quantile(
+        way.map(({ spansMs }) => spansMs[at] ?? NaN),
+        0.5,
+      ).toFixed(0),
+    ),
   ]),
 });
 
 interface Asking {
   readonly asked: PlainRequest;
   readonly askedFile: string;
+  readonly endpoint: Endpoint;
 }
 
-async function onceEach(site: ServiceSite, { asked, askedFile }: Asking): Promise<Round> {
+async function onceEach(site: ServiceSite, { asked, askedFile, endpoint }: Asking): Promise<Round> {
   await site.until("the service has no replica", async () => {
     const isIdle = openJobs(await site.world.orbweaver.fleet()).length === 0;
-    return isIdle && /replicas\{[^}]*\} [1-9]/.exec(await site.metrics()) === null
+    return isIdle && /replicas\{[^}]*\} [1-9]/.exec(await endpoint.metrics()) === null
       ? true
       : undefined;
   });
   const plainFromMs = performance.now();
   const plain = await plainAnswer(site.model, askedFile);
   const plainMs = performance.now() - plainFromMs;
-  const before = site.said().length;
+  const before = endpoint.said().length;
   const askedAtMs = Date.now();
   const coldFromMs = performance.now();
-  const { status, text: said } = await site.ask(inferBody(asked));
+  const { status, text: said } = await endpoint.ask(inferBody(asked));
   const coldMs = performance.now() - coldFromMs;
   const answeredAtMs = Date.now();
-  const job = /a replica is wanted: (\S+)/.exec(site.said().slice(before).join("\n"))?.[1];
+  const replicaCpuMs = launchedCpuMs(site.world.dir);
+  const job = /a replica is wanted: (\S+)/.exec(endpoint.said().slice(before).join("\n"))?.[1];
   const spansMs =
     job === undefined ? [] : await coldSpans(site.world.temporal, job, { askedAtMs, answeredAtMs });
   const gap = status === 200 ? answerGap(plain.data, inferredData(said)) : Infinity;
-  return { coldMs, plainMs, gap, spansMs };
+  return { coldMs, plainMs, replicaCpuMs, plainCpuMs: plain.cpuMs, gap, spansMs };
+}
+
+/** Ticks of the kernel's clock in a second, wherever Node runs on Linux. */
+const TICKS = 100;
+
+/** Processor time so far of all processes of launches below the folder; NaN where none is found. */
+function launchedCpuMs(folder: string): number {
+  const ticks = leftProcesses(folder).flatMap(({ pid }) => {
+    try {
+      // Behind the program's name, which may hold anything: user time is the 12th word, system time the 13th.
+      const words = readFileSync(`/proc/${String(pid)}/stat`, "utf8")
+        .split(") ")
+        .at(-1)
+        ?.split(" ");
+      return [Number(words?.[11]) + Number(words?.[12])];
+    } catch {
+      return [];
+    }
+  });
+  return ticks.length === 0 ? NaN : (ticks.reduce((all, each) => all + each, 0) * 1e3) / TICKS;
 }
 
 async function plainAnswer(model: string, askedFile: string): Promise<PlainAnswer> {

@@ -11,5 +11,9 @@ const session = await InferenceSession.create(model);
 const answers = await session.run({ [name]: new Tensor("float32", data, shape) });
 const [first] = session.outputNames;
 const output = first === undefined ? undefined : answers[first];
-const answer: PlainAnswer = { data: [...((output?.data ?? []) as Float32Array)] };
+const { user, system } = process.cpuUsage();
+const answer: PlainAnswer = {
+  data: [...((output?.data ?? []) as Float32Array)],
+  cpuMs: (user + system) / 1e3,
+};
 process.stdout.write(JSON.stringify(answer));

@@ -11,16 +11,22 @@ import { endNow } from "../live/processes.ts";
 import { untilIn, type Until } from "../live/until.ts";
 import { openQuietFleet, type BenchWorld } from "../live/world.ts";
 
-export interface ServiceSite {
-  readonly world: BenchWorld;
-  /** The model's file. */
-  readonly model: string;
+/** An endpoint of a service. */
+export interface Endpoint {
   /** Answers of the endpoint to a body; whatever their status. */
   readonly ask: (body: string) => Promise<{ readonly status: number; readonly text: string }>;
   readonly metrics: () => Promise<string>;
-  readonly until: Until;
   /** What the endpoint has said so far. */
   readonly said: () => readonly string[];
+}
+
+export interface ServiceSite extends Endpoint {
+  readonly world: BenchWorld;
+  /** The model's file. */
+  readonly model: string;
+  readonly until: Until;
+  /** Of another service of the same model. */
+  readonly openEndpoint: (serviceYaml: string) => Promise<Endpoint>;
   readonly close: () => Promise<void>;
 }
 
@@ -35,20 +41,17 @@ export interface ServiceSiteOptions {
 export async function openServiceSite(options: ServiceSiteOptions): Promise<ServiceSite> {
   const { request, fleetYaml, serviceYaml } = options;
   const world = await openQuietFleet({ request }, fleetYaml);
-  const said: string[] = [];
-  let endpoint: ChildProcess | undefined;
+  const endpoints: ChildProcess[] = [];
+  const heard: string[] = [];
   const close = async (): Promise<void> => {
-    if (endpoint !== undefined) await endNow(endpoint);
+    for (const endpoint of endpoints) await endNow(endpoint);
     await world.stop();
   };
-  try {
-    await world.startRole("solver");
-    const model = join(world.dir, "model.onnx");
-    writeFileSync(model, options.model);
-    const file = join(world.dir, "service.yaml");
-    writeFileSync(file, serviceYaml);
+  const openEndpoint = async (yaml: string): Promise<Endpoint> => {
+    const file = join(world.dir, `service-${String(endpoints.length)}.yaml`);
+    writeFileSync(file, yaml);
     const place = ["--isolated", "--address", world.address, "--fleet", world.fleet];
-    endpoint = spawn(
+    const endpoint = spawn(
       process.execPath,
       [
         commandLine(),
@@ -56,10 +59,13 @@ export async function openServiceSite(options: ServiceSiteOptions): Promise<Serv
       ],
       { env: { ...request.env, NO_COLOR: "1" }, stdio: ["ignore", "pipe", "pipe"] },
     );
-    const url = await listening(endpoint, said);
+    endpoints.push(endpoint);
+    const said: string[] = [];
+    const url = await listening(endpoint, (line) => {
+      said.push(line);
+      heard.push(line);
+    });
     return {
-      world,
-      model,
       said: () => said,
       async ask(body) {
         const response = await fetch(new URL("/v2/models/model/infer", url), {
@@ -69,8 +75,16 @@ export async function openServiceSite(options: ServiceSiteOptions): Promise<Serv
         return { status: response.status, text: await response.text() };
       },
       metrics: async () => await (await fetch(new URL("/metrics", url))).text(),
-      until: untilIn(world, () => `; ${said.slice(-5).join("; ")}`),
-      close,
+    };
+  };
+  try {
+    await world.startRole("solver");
+    const model = join(world.dir, "model.onnx");
+    writeFileSync(model, options.model);
+    return {
+      ...(await openEndpoint(serviceYaml)),
+      ...{ world, model, openEndpoint, close },
+      until: untilIn(world, () => `; ${heard.slice(-5).join("; ")}`),
     };
   } catch (error) {
     await close();
@@ -79,17 +93,21 @@ export async function openServiceSite(options: ServiceSiteOptions): Promise<Serv
 }
 
 /** Resolves with its address; what it says later is noted. */
-async function listening(endpoint: ChildProcess, said: string[]): Promise<string> {
+async function listening(endpoint: ChildProcess, onSaid: (line: string) => void): Promise<string> {
+  const last: string[] = [];
   const { stdout, stderr } = endpoint;
   if (stdout === null || stderr === null) throw new Error("the endpoint has no output");
-  createInterface({ input: stderr }).on("line", (line) => said.push(line));
+  createInterface({ input: stderr }).on("line", (line) => {
+    last.push(line);
+    onSaid(line);
+  });
   let document = "";
   for await (const line of createInterface({ input: stdout })) {
     document += line;
     const url = /"url":\s*"([^"]+)"/.exec(document)?.[1];
     if (url !== undefined) return url;
   }
-  throw new Error(`the endpoint has ended; it said: ${said.slice(-5).join("; ")}`);
+  throw new Error(`the endpoint has ended; it said: ${last.slice(-5).join("; ")}`);
 }
 
 /** Jobs of the service that have or want GPUs. */

@@ -21,7 +21,7 @@ import { differenceText, machineDifferences } from "../../domain/fleet/machine-d
 import { clusterId } from "../../domain/values/ids.ts";
 import { tellLinkMonitor } from "../../workers/fleet-notice.ts";
 import { readHealthRules } from "../../workers/health-file.ts";
-import { hostResources } from "../../workers/host-resources.ts";
+import { hostResources, hostWeightsBytes } from "../../workers/host-resources.ts";
 import { runAgent } from "../../workers/agent.ts";
 import { trustText } from "../../workers/submitter-check.ts";
 import { openNative, type ConnectionConfig } from "../../workers/connection.ts";
@@ -80,6 +80,7 @@ export async function runAgentRole(
         id: host.id,
         gpuCount: host.gpuCount,
         resources: hostResources(host, cluster),
+        weightsBytes: hostWeightsBytes(host, cluster),
         ...(shown !== undefined && { gpus: gpusOf(host, shown) }),
       })),
       stateDir: stateRoot(context.io.env),

@@ -12,6 +12,7 @@ import { GPU_INDICES_VARIABLE } from "../../domain/job/job-env.ts";
 import { SERVED_DEVICES, SERVING_ENV, type ServedDevices } from "../../domain/job/serving-env.ts";
 import type { BearerRule } from "../../access/bearer.ts";
 import type { Environment } from "../../workers/server/environment.ts";
+import type { WeightsPlace } from "../../workers/serving/kept-weights.ts";
 import { SERVICE_DEFAULTS, type ServiceOptions } from "../../workers/serving/service-options.ts";
 import { wholeNumber } from "../command/option-values.ts";
 import { readToken } from "../command/token-file.ts";
@@ -25,6 +26,8 @@ export interface ServingPlace {
   /** Start of the announced address. */
   readonly address: string;
   readonly service: ServiceOptions;
+  /** Where the host keeps weights: in a job, what its agent says. */
+  readonly weights?: WeightsPlace;
   /** Announces the service to the agent when it runs in a job. */
   readonly tell: (served: { readonly url: string; readonly line: string }) => void;
 }
@@ -68,6 +71,8 @@ export function servingPlace(
   const { rule, note } = ruleOf(values, { env, cwd, host });
   const file = env[SERVING_ENV.file];
   const visible = env[GPU_INDICES_VARIABLE] ?? "";
+  const weights = env[SERVING_ENV.weights];
+  const mostBytes = fromJob(SERVING_ENV.weightsBytes, 1);
   return {
     gpus: values.gpus ?? fromJob(SERVING_ENV.gpus, 1) ?? 1,
     devices: values.devices ?? devicesOf(env[SERVING_ENV.devices], hasGpus),
@@ -86,6 +91,7 @@ export function servingPlace(
       threads: values.threads ?? SERVICE_DEFAULTS.threads,
       ...(GPU_IDS.test(visible) && { gpuIds: visible.split(",").map(Number) }),
     },
+    ...(weights && mostBytes !== undefined && { weights: { dir: weights, mostBytes } }),
     tell(said) {
       if (file === undefined || file === "") return;
       // Replaced by rename, because the agent may read it at any moment.

@@ -28,6 +28,7 @@ import { clusterId, hostId, tenantId } from "../values/ids.ts";
 import { readLocatedYaml } from "../file/located-yaml.ts";
 import { asFileProblem, schemaProblems, type SchemaProblem } from "../file/schema-problems.ts";
 import { nvlinkDomains, type HostTopology } from "../values/topology.ts";
+import { gib } from "../values/units.ts";
 
 export type { FileText, FleetFiles } from "./fleet-measured.ts";
 export type { FleetFile, HostEntry } from "./fleet-schema.ts";
@@ -174,7 +175,7 @@ function hostsOf(
   { item, names, facts }: DraftHost,
   details: Fleet["details"],
 ): HostShape[] {
-  const { type, gpus, rack, cpus, hostMemory, devices } = item;
+  const { type, gpus, rack, cpus, hostMemory, weights, devices } = item;
   const { memoryGiB, watts } = facts;
   if (type === undefined || gpus === undefined || memoryGiB === undefined || watts === undefined)
     return [];
@@ -188,7 +189,8 @@ function hostsOf(
       gpuMemoryGiB: memoryGiB,
       gpuWatts: watts,
       ...(cpus !== undefined && { cpus }),
-      ...(hostMemory !== undefined && { hostMemoryGiB: hostMemory }),
+      ...(hostMemory !== undefined && { hostMemoryGiB: gib(hostMemory - (weights ?? 0)) }),
+      ...(weights !== undefined && { weightsGiB: weights }),
       ...(rack !== undefined && { rack }),
       ...(devices !== undefined && { devices }),
       ...(topology !== undefined && domainsOf(topology)),

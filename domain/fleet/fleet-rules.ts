@@ -22,6 +22,7 @@ export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
     ...sameNames("cluster", draft.clusters),
     ...sameNames("tenant", draft.tenants),
     ...draft.clusters.flatMap(sameHosts),
+    ...draft.clusters.flatMap(largeWeights),
     ...unknownTypes(draft),
     ...limitProblems(draft),
     ...badLinks(draft),
@@ -51,6 +52,16 @@ function sameHosts({ item, hosts }: DraftCluster): Problem[] {
     const message = `host ${shown(taken.name)}${where} is there twice, first at ${pathText(taken.by)}`;
     const remedy = "rename one, or correct its range";
     return [{ path: [...path, "name"], value: taken.name, message, remedy }];
+  });
+}
+
+/** What a host keeps for weights is part of its memory, and some of that is for jobs. */
+function largeWeights({ hosts }: DraftCluster): Problem[] {
+  return hosts.flatMap(({ path, item: { weights, hostMemory } }): Problem[] => {
+    if (weights === undefined || hostMemory === undefined || weights < hostMemory) return [];
+    const message = `the host keeps all of its memory for weights, and has ${hostMemory} GiB`;
+    const remedy = "write less than hostMemory, of which it is a part";
+    return [{ path: [...path, "weights"], value: `${weights} GiB`, message, remedy }];
   });
 }
 

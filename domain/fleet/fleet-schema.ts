@@ -85,6 +85,12 @@ export const hostSchema = z
         "Memory of the host, not of its GPUs, that jobs share, each GPU its part. Default: 15/16 of what its agent finds.",
       examples: ["960 GiB"],
     }).optional(),
+    weights: memory({
+      description:
+        "Memory of the host for weights of ONNX models that were served there, kept for services to come; part of `hostMemory`, and none that jobs share. Default: half of what jobs do not share.",
+      examples: ["32 GiB"],
+      isZeroAllowed: true,
+    }).optional(),
     rack: plainName("a rack", { description: "Rack of the host.", examples: ["r12"] }).optional(),
     devices: choice(["cpu"], {
       description:

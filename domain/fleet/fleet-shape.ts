@@ -116,7 +116,7 @@ function hostProblem(host: unknown, cluster: string): string | undefined {
     return `host ${id} has ${String(gpuCount)} GPUs; 1 to 30 are possible`;
   if (!isAmount(gpuMemoryGiB) || !isAmount(gpuWatts))
     return `host ${id} needs gpuMemoryGiB and gpuWatts`;
-  for (const key of ["cpus", "hostMemoryGiB"]) {
+  for (const key of ["cpus", "hostMemoryGiB", "weightsGiB"]) {
     if (host[key] !== undefined && !isAmount(host[key])) return `${key} of host ${id} is no amount`;
   }
   if (host["devices"] !== undefined && host["devices"] !== "cpu")

@@ -149,6 +149,8 @@ export interface HostShape {
   /** What its jobs share, each GPU an equal part; where absent its agent takes what the machine has. */
   readonly cpus?: number;
   readonly hostMemoryGiB?: GiB;
+  /** Beside that, for the weights of served models that it keeps; where absent its agent takes of what jobs do not share. */
+  readonly weightsGiB?: GiB;
   readonly rack?: string;
   /** Its GPUs stand for processors: models that Orbweaver serves run on these. */
   readonly devices?: "cpu";

@@ -30,6 +30,9 @@ export const SERVING_ENV = Object.freeze({
   maxBatch: "ORBWEAVER_SERVING_MAX_BATCH",
   batchWindowMs: "ORBWEAVER_SERVING_BATCH_WINDOW_MS",
   queue: "ORBWEAVER_SERVING_QUEUE",
+  /** The folder in memory in which the host keeps weights for the tenant, and how many bytes one model may take there. */
+  weights: "ORBWEAVER_WEIGHTS",
+  weightsBytes: "ORBWEAVER_WEIGHTS_BYTES",
   /** The file to which the service writes its address when it answers. */
   file: "ORBWEAVER_SERVING_FILE",
 });

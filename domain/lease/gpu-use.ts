@@ -2,6 +2,7 @@
 
 import { isFields } from "../../lib/fields.ts";
 import { parseHostId, type HostId } from "../values/ids.ts";
+import type { KeptWeights } from "./kept-weights.ts";
 
 /** Of one GPU over the last half minute. Shares are from 0 to 1. */
 export interface GpuUse {
@@ -21,6 +22,8 @@ export type HostUse = readonly (GpuUse | null)[];
 /** What a heartbeat of an agent tells beside that the agent is there. */
 export interface PresenceBeat {
   readonly use: Readonly<Record<HostId, HostUse>>;
+  /** Of hosts that keep any. */
+  readonly weights?: Readonly<Record<HostId, KeptWeights>>;
 }
 
 /** A GPU below this is idle. */

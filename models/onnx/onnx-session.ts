@@ -7,7 +7,7 @@
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { onnxruntime, type Onnxruntime } from "../onnxruntime.ts";
 import type { OnnxType } from "./onnx-type.ts";
@@ -64,15 +64,21 @@ interface OnnxSessionOptions {
   readonly isProfiled?: boolean;
   /** The GPU that runs it, by onnxruntime's CUDA provider; absent: the processor. */
   readonly cudaGpu?: number;
+  /** Where the optimised model is written, for sessions to come on this machine; its weights go to `weightsOf` this file. */
+  readonly keepAt?: string;
 }
 
+/** The file beside a model written with `keepAt` that holds its weights; a session maps it into its memory. */
+export const weightsOf = (file: string): string => `${file}.weights`;
+
+/** `model`: its bytes, or the path of a file that `keepAt` has had written, to be opened `as-written`. */
 export async function openOnnx(
-  model: Uint8Array,
-  { threads = 1, optimise = "all", isProfiled = false, cudaGpu }: OnnxSessionOptions = {},
+  model: Uint8Array | string,
+  { threads = 1, optimise = "all", isProfiled = false, cudaGpu, keepAt }: OnnxSessionOptions = {},
 ): Promise<OnnxSession> {
   const folder = isProfiled ? mkdtempSync(join(tmpdir(), "orbweaver-profile-")) : undefined;
   const runtime = await onnxruntime();
-  const session = await runtime.InferenceSession.create(model, {
+  const options: InferenceSession.SessionOptions = {
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     logSeverityLevel: 4,
@@ -83,7 +89,20 @@ export async function openOnnx(
       enableProfiling: true,
       profileFilePrefix: join(folder, "profile"),
     }),
-  });
+    ...(keepAt !== undefined && {
+      optimizedModelFilePath: keepAt,
+      extra: {
+        session: {
+          optimized_model_external_initializers_file_name: basename(weightsOf(keepAt)),
+          optimized_model_external_initializers_min_size_in_bytes: "1024",
+        },
+      },
+    }),
+  };
+  const { InferenceSession: sessions } = runtime;
+  const session = await (typeof model === "string"
+    ? sessions.create(model, options)
+    : sessions.create(model, options));
   return {
     inputs: session.inputMetadata.map(portOf),
     outputs: session.outputMetadata.map(portOf),

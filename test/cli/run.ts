@@ -65,7 +65,8 @@ function fake(client: Partial<OrbweaverClient>, temporal?: object): OpenSession 
     uiUrl: "http://ui",
   });
   // As the library asks Temporal.
-  const trust: OrbweaverClient["trust"] = (ledger) => fleetTrust(temporal as Client, ledger);
+  const trust: OrbweaverClient["trust"] = (ledger) =>
+    fleetTrust(temporal as Client, "default", ledger);
   const session = {
     fleet: "default",
     client: "trust" in client ? client : { ...client, trust },

@@ -4,8 +4,10 @@ import type { MessagePort } from "node:worker_threads";
 import type { TensorValue } from "../../models/onnx/onnx-session.ts";
 
 export interface LanePart {
-  /** A model file. */
-  readonly model: Uint8Array;
+  /** A model file, or the path of one that the host keeps (`kept-weights.ts`). */
+  readonly model: Uint8Array | string;
+  /** Where the loaded part is written for later services; absent: nowhere. */
+  readonly keepAt?: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly PartOutput[];
 }

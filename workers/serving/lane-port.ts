@@ -52,8 +52,10 @@ function inThread(file: string, setup: LaneSetup, { onReport, onLoss }: LaneEven
   };
 }
 
-const wholeBuffer = (bytes: Uint8Array): readonly ArrayBuffer[] =>
-  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+const wholeBuffer = (bytes: Uint8Array | string): readonly ArrayBuffer[] =>
+  typeof bytes !== "string" &&
+  bytes.buffer instanceof ArrayBuffer &&
+  bytes.byteLength === bytes.buffer.byteLength
     ? [bytes.buffer]
     : [];
 

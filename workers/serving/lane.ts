@@ -7,9 +7,15 @@
  * the caller's thread; both talk through message ports.
  */
 
+import { rmSync } from "node:fs";
 import { receiveMessageOnPort, type MessagePort } from "node:worker_threads";
 import { entryOf } from "../../models/onnx/onnx-feeds.ts";
-import { openOnnx, type OnnxSession, type TensorValue } from "../../models/onnx/onnx-session.ts";
+import {
+  openOnnx,
+  weightsOf,
+  type OnnxSession,
+  type TensorValue,
+} from "../../models/onnx/onnx-session.ts";
 import {
   ownMemory,
   type LaneMessage,
@@ -43,7 +49,7 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
   });
   try {
     for (const part of setup.parts) {
-      const session = await openOnnx(part.model, {
+      const session = await openPart(part, {
         threads,
         ...(cudaGpu !== undefined && { cudaGpu }),
       });
@@ -58,6 +64,21 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
     for (const port of setup.peers.values()) port.close();
     home.close();
     await Promise.all(parts.map(({ session }) => session.release()));
+  }
+}
+
+/** What cannot be kept, for want of room, is served all the same, and leaves nothing behind. */
+async function openPart(
+  { model, keepAt }: LanePart,
+  options: { readonly threads: number; readonly cudaGpu?: number },
+): Promise<OnnxSession> {
+  if (typeof model === "string") return openOnnx(model, { ...options, optimise: "as-written" });
+  if (keepAt === undefined) return openOnnx(model, options);
+  try {
+    return await openOnnx(model, { ...options, keepAt });
+  } catch {
+    for (const file of [keepAt, weightsOf(keepAt)]) rmSync(file, { force: true });
+    return openOnnx(model, options);
   }
 }
 

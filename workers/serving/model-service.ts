@@ -13,7 +13,8 @@ import { readOnnxModel, type OnnxModel, type OnnxPort } from "../../models/onnx/
 import type { SessionPort, TensorData, TensorValue } from "../../models/onnx/onnx-session.ts";
 import { createBatcher, type Batcher, type Tensors } from "./batcher.ts";
 import { SERVICE_DEFAULTS, type ServiceOptions } from "./service-options.ts";
-import { openSplit, type SplitModel } from "./split-model.ts";
+import type { KeptFacts, KeptModel, Keeping } from "./kept-weights.ts";
+import { openLaid, openSplit, type SplitModel } from "./split-model.ts";
 import { joinedRows, partedRows } from "./tensor-rows.ts";
 
 export interface ModelService {
@@ -36,27 +37,76 @@ export type OpenedService =
   | { readonly kind: "open"; readonly service: ModelService }
   | { readonly kind: "refused"; readonly message: string };
 
-/** The bytes may be gone afterwards, because a lane may have them. */
+/** The bytes may be gone afterwards, because a lane may have them. With `keeping` what is loaded is written there; it is kept once it serves, and the caller drops it otherwise. */
 export async function openService(
   { name, bytes }: { readonly name: string; readonly bytes: Uint8Array },
   plan: ServingPlan,
-  options: ServiceOptions = SERVICE_DEFAULTS,
+  { keeping, ...options }: ServiceOptions & { readonly keeping?: Keeping } = SERVICE_DEFAULTS,
 ): Promise<OpenedService> {
   const read = readOnnxModel(bytes, name);
   if (read.kind === "refused") return read;
   const { model } = read;
-  const { threads, gpuIds } = options;
   const opened = await openSplit(model, plan, {
-    threads,
+    ...laneOptions(options),
     givesBytes: true,
-    ...(gpuIds && { gpuIds }),
+    ...(keeping !== undefined && { keepAt: keeping.partAt }),
   });
-  if (opened.kind === "refused") {
-    return { kind: "refused", message: `${name} cannot be served: ${opened.message}` };
-  }
-  const { split } = opened;
+  if (opened.kind === "refused") return refusedSplit(name, opened);
+  const { split, parts } = opened;
   const unbatched =
     options.maxBatch > 1 ? (openAxisTrouble(model) ?? (await mixingTrouble(model, split))) : "";
+  const facts: KeptFacts = {
+    inputs: model.inputs.map(portOf),
+    outputs: model.outputs.map(portOf),
+    ...(unbatched !== undefined && { unbatched }),
+    parts,
+  };
+  keeping?.finish(facts);
+  return { kind: "open", service: serviceOver(split, facts, { name, plan, options }) };
+}
+
+/** A model that the host keeps: nothing of its file is read. */
+export async function openKeptService(
+  kept: KeptModel,
+  { name, plan, options }: Served,
+): Promise<OpenedService> {
+  const opened = await openLaid(
+    {
+      parts: kept.parts.map((part, at) => ({ ...part, model: kept.files[at] ?? "" })),
+      inputs: kept.inputs.map((port) => port.name),
+      outputs: kept.outputs.map((port) => port.name),
+    },
+    plan,
+    laneOptions(options),
+  );
+  if (opened.kind === "refused") return refusedSplit(name, opened);
+  return { kind: "open", service: serviceOver(opened.split, kept, { name, plan, options }) };
+}
+
+const laneOptions = ({ threads, gpuIds }: ServiceOptions) => ({
+  threads,
+  ...(gpuIds && { gpuIds }),
+});
+
+const refusedSplit = (
+  name: string,
+  { message }: { readonly message: string },
+): Extract<OpenedService, { readonly kind: "refused" }> => ({
+  kind: "refused",
+  message: `${name} cannot be served: ${message}`,
+});
+
+interface Served {
+  readonly name: string;
+  readonly plan: ServingPlan;
+  readonly options: ServiceOptions;
+}
+
+function serviceOver(
+  split: SplitModel,
+  { inputs, outputs, unbatched }: KeptFacts,
+  { name, plan, options }: Served,
+): ModelService {
   const maxBatch = unbatched === undefined ? options.maxBatch : 1;
   const batcher = createBatcher(
     { ...options, maxBatch, maxRuns: plan.gpus },
@@ -70,20 +120,13 @@ export async function openService(
     },
   );
   return {
-    kind: "open",
-    service: {
-      name,
-      plan,
-      inputs: model.inputs.map(portOf),
-      outputs: model.outputs.map(portOf),
-      maxBatch,
-      ...(unbatched !== undefined && unbatched !== "" && { unbatched }),
-      batcher,
-      lost: split.lost,
-      async close() {
-        await batcher.close();
-        await split.close();
-      },
+    ...{ name, plan, inputs, outputs, maxBatch },
+    ...(unbatched !== undefined && unbatched !== "" && { unbatched }),
+    batcher,
+    lost: split.lost,
+    async close() {
+      await batcher.close();
+      await split.close();
     },
   };
 }

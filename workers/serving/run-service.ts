@@ -22,7 +22,14 @@ import { readOnnxModel } from "../../models/onnx/onnx-model.ts";
 import { constantOperators } from "../../models/onnx/onnx-operator-graph.ts";
 import { serveHttp } from "./http-service.ts";
 import { measureLaneCosts } from "./lane-costs.ts";
-import { openService } from "./model-service.ts";
+import {
+  beginKeeping,
+  findKept,
+  removeKept,
+  weightsKey,
+  type WeightsPlace,
+} from "./kept-weights.ts";
+import { openKeptService, openService, type ModelService } from "./model-service.ts";
 import type { ServiceOptions } from "./service-options.ts";
 
 export interface ServeRequest {
@@ -36,6 +43,8 @@ export interface ServeRequest {
   /** Sizes of open dimensions for timing the operators. */
   readonly bindings: ReadonlyMap<string, number>;
   readonly service: ServiceOptions;
+  /** Where the host keeps weights; absent: nowhere. */
+  readonly weights?: WeightsPlace;
 }
 
 export interface ServeEvents {
@@ -49,6 +58,8 @@ export interface ServedAddress {
   readonly model: string;
   readonly plan: ServingPlan;
   readonly maxBatch: number;
+  /** The host had kept the weights. */
+  readonly isKept: boolean;
 }
 
 export interface ReadModel {
@@ -65,14 +76,14 @@ export async function runService(
   events: ServeEvents,
   ended: AbortSignal,
 ): Promise<void> {
-  const model = readModel(request.modelFile);
+  const { name } = modelFileOf(request.modelFile);
   const trouble = request.devices === "cuda" ? await cudaTrouble() : undefined;
-  if (trouble !== undefined) throw new OrbweaverError("BAD_INPUT", noCudaText(model, trouble));
-  const plan = givenPlan(request, model, events) ?? (await madePlan(request, model, events));
-  events.say(`loading ${model.name} ${servingPlanLine(plan)}`);
-  const opened = await openService(model, plan, request.service);
-  if (opened.kind === "refused") throw new OrbweaverError("BAD_INPUT", opened.message);
-  const { service } = opened;
+  if (trouble !== undefined) throw new OrbweaverError("BAD_INPUT", noCudaText(name, trouble));
+  const given = givenPlan(request, events);
+  const { service, isKept } =
+    (given !== undefined && (await keptService(request, given, events))) ||
+    (await loadedService(request, given, events));
+  const { plan } = service;
   if (service.unbatched !== undefined) {
     events.say(`requests are not batched: ${service.unbatched}`);
   }
@@ -87,9 +98,10 @@ export async function runService(
   const lost = service.lost.then((why) => why);
   events.onReady({
     url: `http://${request.address}:${http.port}`,
-    model: model.name,
+    model: name,
     plan,
     maxBatch: service.maxBatch,
+    isKept,
   });
   const stopped = new Promise<undefined>((resolve) => {
     if (ended.aborted) resolve(undefined);
@@ -99,11 +111,74 @@ export async function runService(
   if (why === undefined) events.say("draining: queued requests are answered, new ones are refused");
   await http.drain();
   if (why !== undefined) {
-    throw new OrbweaverError("PROCESS_EXITED", `${model.name} is no longer served: ${why}`);
+    throw new OrbweaverError("PROCESS_EXITED", `${name} is no longer served: ${why}`);
   }
 }
 
+interface RunningService {
+  readonly service: ModelService;
+  readonly isKept: boolean;
+}
+
+/** Undefined where the host keeps nothing for this plan of the file. */
+async function keptService(
+  request: ServeRequest,
+  plan: ServingPlan,
+  events: ServeEvents,
+): Promise<RunningService | undefined> {
+  const place = keepingPlace(request, plan);
+  const kept = place && findKept(place.weights, place.key);
+  if (place === undefined || kept === undefined) return undefined;
+  const { name } = modelFileOf(request.modelFile);
+  events.say(
+    `loading ${name} ${servingPlanLine(plan)} from ${mebibytes(kept.bytes)} MiB that the host keeps in memory`,
+  );
+  const opened = await openKeptService(kept, { name, plan, options: request.service });
+  if (opened.kind === "open") return { service: opened.service, isKept: true };
+  events.say(`what the host keeps of it cannot be used: ${opened.message}`);
+  removeKept(place.weights, place.key);
+  return undefined;
+}
+
+async function loadedService(
+  request: ServeRequest,
+  given: ServingPlan | undefined,
+  events: ServeEvents,
+): Promise<RunningService> {
+  const model = readModel(request.modelFile);
+  const plan =
+    fittingPlan(request, { given, model }, events) ?? (await madePlan(request, model, events));
+  events.say(`loading ${model.name} ${servingPlanLine(plan)}`);
+  const place = keepingPlace(request, plan);
+  const keeping = place && beginKeeping(place.weights, place.key, model.bytes.length);
+  const opened = await openService(model, plan, {
+    ...request.service,
+    ...(keeping !== undefined && { keeping }),
+  });
+  if (opened.kind === "refused") {
+    keeping?.drop();
+    throw new OrbweaverError("BAD_INPUT", opened.message);
+  }
+  return { service: opened.service, isKept: false };
+}
+
+/** Undefined where weights are not kept: nothing says where, or GPUs run the parts, whose runtime keeps them in their own memory. */
+function keepingPlace(
+  { weights, modelFile, devices, service }: ServeRequest,
+  plan: ServingPlan,
+): { readonly weights: WeightsPlace; readonly key: string } | undefined {
+  if (weights === undefined || devices === "cuda") return undefined;
+  return { weights, key: weightsKey({ modelFile, plan, isBatching: service.maxBatch > 1 }) };
+}
+
+const mebibytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
+
 export function readModel(file: string): ReadModel {
+  const { name } = modelFileOf(file);
+  return { name, bytes: readFileSync(file) };
+}
+
+function modelFileOf(file: string): Pick<ReadModel, "name"> {
   const found = statSync(file, { throwIfNoEntry: false });
   if (found?.isFile() !== true) {
     throw new OrbweaverError(
@@ -117,31 +192,41 @@ export function readModel(file: string): ReadModel {
       `${file} has ${found.size} bytes; an ONNX file has at most 2 GiB`,
     );
   }
-  return { name: basename(file).replace(/\.onnx$/, ""), bytes: readFileSync(file) };
+  return { name: basename(file).replace(/\.onnx$/, "") };
 }
 
-const noCudaText = ({ name }: ReadModel, trouble: string): string =>
+const noCudaText = (name: string, trouble: string): string =>
   `${name} cannot run on the GPUs of this host: ${trouble} ` +
   "Install CUDA 12, cuDNN 9 and onnxruntime's CUDA libraries (npm rebuild onnxruntime-node --onnxruntime-node-install=cuda12) with the agent, " +
   "or, where processors are to serve, write devices: cpu for the host in fleet.yaml (by hand: --devices cpu).";
 
-function givenPlan(
-  { plan: given, gpus, devices }: ServeRequest,
-  model: ReadModel,
-  events: ServeEvents,
-): ServingPlan | undefined {
-  if (given === undefined) return undefined;
-  const found = fittingPlan(given.file, { gpus, devices }, model);
-  if (typeof found !== "string") return found;
-  if (given.isBinding) throw new OrbweaverError("BAD_INPUT", found);
-  events.say(`${found} Making a new plan.`);
-  return undefined;
+/** The plan that came with the request, where it is one for these devices; whether it is one of the model is not looked at. */
+function givenPlan(request: ServeRequest, events: ServeEvents): ServingPlan | undefined {
+  if (request.plan === undefined) return undefined;
+  const found = readPlan(request.plan.file, request);
+  return typeof found === "string" ? unfit(found, request, events) : found;
 }
 
 function fittingPlan(
+  request: ServeRequest,
+  { given, model }: { readonly given: ServingPlan | undefined; readonly model: ReadModel },
+  events: ServeEvents,
+): ServingPlan | undefined {
+  if (given === undefined || isPlanOf(given, model)) return given;
+  const { file = "" } = request.plan ?? {};
+  return unfit(`${file} is the plan of another model file (${given.model.name}).`, request, events);
+}
+
+/** Throws where the user has named the plan. */
+function unfit(why: string, { plan }: ServeRequest, events: ServeEvents): undefined {
+  if (plan?.isBinding === true) throw new OrbweaverError("BAD_INPUT", why);
+  events.say(`${why} Making a new plan.`);
+  return undefined;
+}
+
+function readPlan(
   file: string,
   { gpus, devices }: Pick<ServeRequest, "gpus" | "devices">,
-  model: ReadModel,
 ): ServingPlan | string {
   let text: string;
   try {
@@ -152,9 +237,6 @@ function fittingPlan(
   const read = parseServingPlan(text, { file });
   if (read.kind === "refused") return read.message;
   const { plan } = read;
-  if (!isPlanOf(plan, model)) {
-    return `${file} is the plan of another model file (${plan.model.name}).`;
-  }
   if ((plan.devices ?? "cpu") !== devices) {
     return `${file} is a plan for ${plan.devices ?? "cpu"}, but ${devices} runs the parts.`;
   }

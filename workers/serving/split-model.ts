@@ -8,7 +8,7 @@
 
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { ServingPlan } from "../../domain/model/serving-plan.ts";
-import { cutOnnx, type OnnxPart } from "../../models/onnx/onnx-cut.ts";
+import { cutOnnx } from "../../models/onnx/onnx-cut.ts";
 import { entryOf } from "../../models/onnx/onnx-feeds.ts";
 import type { OnnxModel } from "../../models/onnx/onnx-model.ts";
 import type { TensorValue } from "../../models/onnx/onnx-session.ts";
@@ -25,7 +25,12 @@ export interface SplitModel {
 }
 
 export type OpenedSplit =
-  | { readonly kind: "open"; readonly split: SplitModel }
+  | {
+      readonly kind: "open";
+      readonly split: SplitModel;
+      /** Of the model, in the plan's order. */
+      readonly parts: readonly PartPorts[];
+    }
   | { readonly kind: "refused"; readonly message: string };
 
 export interface SplitOptions {
@@ -35,9 +40,26 @@ export interface SplitOptions {
   readonly gpuIds?: readonly number[];
   /** Nobody needs the model's bytes afterwards, so a lane that runs all of it may have them instead of a copy. */
   readonly givesBytes?: boolean;
+  /** Where the loaded parts are written, by their places. */
+  readonly keepAt?: (part: number) => string;
   /** Otherwise each working lane has a processor of its own, if there are enough. */
   readonly processors?: LaneProcessors;
 }
+
+/** A model as its lanes load it. */
+export interface LaidModel {
+  /** One for each of the plan's. */
+  readonly parts: readonly LaidPart[];
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+}
+
+export interface PartPorts {
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+}
+
+type LaidPart = PartPorts & Pick<LanePart, "model" | "keepAt">;
 
 interface Waiting {
   readonly answers: Map<string, TensorValue>;
@@ -45,22 +67,39 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+type Layout = Pick<ServingPlan, "gpus" | "parts" | "devices">;
+
 export async function openSplit(
   model: OnnxModel,
-  { gpus, parts, devices }: Pick<ServingPlan, "gpus" | "parts" | "devices">,
-  { threads = 1, gpuIds = [], givesBytes = false, ...options }: SplitOptions = {},
+  plan: Layout,
+  { givesBytes = false, keepAt, ...options }: SplitOptions = {},
 ): Promise<OpenedSplit> {
   const cut = await cutOnnx(
     model,
-    parts.map(({ operators }) => operators),
+    plan.parts.map(({ operators }) => operators),
   );
   if (cut.kind === "refused") return cut;
-  const owned = cut.parts.map((part) =>
-    part.bytes === model.bytes && !givesBytes ? { ...part, bytes: model.bytes.slice() } : part,
+  const parts = cut.parts.map(({ bytes, inputs, outputs }, part) => ({
+    model: bytes === model.bytes && !givesBytes ? bytes.slice() : bytes,
+    ...{ inputs, outputs },
+    ...(keepAt !== undefined && { keepAt: keepAt(part) }),
+  }));
+  const names = (ports: OnnxModel["inputs"]): readonly string[] => ports.map(({ name }) => name);
+  return openLaid(
+    { parts, inputs: names(model.inputs), outputs: names(model.outputs) },
+    plan,
+    options,
   );
+}
+
+export async function openLaid(
+  model: LaidModel,
+  { gpus, parts, devices }: Layout,
+  { threads = 1, gpuIds = [], ...options }: Omit<SplitOptions, "givesBytes" | "keepAt"> = {},
+): Promise<OpenedSplit> {
   const laneOf = parts.map(({ gpu }) => gpu);
-  const answered = new Set(model.outputs.map(({ name }) => name));
-  const setups = laneSetups(owned, { laneOf, gpus, answered });
+  const answered = new Set(model.outputs);
+  const setups = laneSetups(model.parts, { laneOf, gpus, answered });
   const working = [...new Set(laneOf)];
   const processors =
     options.processors ??
@@ -134,7 +173,7 @@ export async function openSplit(
     return { kind: "refused", message: trouble };
   }
   const wants = setups.map(({ parts: own }) => new Set(own.flatMap(({ inputs }) => inputs)));
-  const straight = model.inputs.map(({ name }) => name).filter((name) => answered.has(name));
+  const straight = model.inputs.filter((name) => answered.has(name));
 
   const run: SplitModel["run"] = (feeds) =>
     new Promise((resolve, reject) => {
@@ -163,7 +202,8 @@ export async function openSplit(
         resolve(answers);
       }
     });
-  return { kind: "open", split: { run, lost, close } };
+  const ports = model.parts.map(({ inputs, outputs }) => ({ inputs, outputs }));
+  return { kind: "open", split: { run, lost, close }, parts: ports };
 }
 
 interface Laying {
@@ -175,7 +215,7 @@ interface Laying {
 
 /** The parts of each lane, the readers of its values, and the channels between lanes. */
 function laneSetups(
-  parts: readonly OnnxPart[],
+  parts: readonly LaidPart[],
   { laneOf, gpus, answered }: Laying,
 ): readonly { readonly parts: readonly LanePart[]; readonly peers: Map<number, MessagePort> }[] {
   const readers = new Map<string, Set<number>>();
@@ -188,14 +228,14 @@ function laneSetups(
     parts: new Array<LanePart>(),
     peers: new Map<number, MessagePort>(),
   }));
-  parts.forEach(({ bytes, inputs, outputs }, part) => {
-    const lane = laneOf[part] ?? 0;
+  parts.forEach(({ outputs, ...part }, index) => {
+    const lane = laneOf[index] ?? 0;
     const routed = outputs.map((name) => ({
       name,
       lanes: [...(readers.get(name) ?? [])].filter((other) => other !== lane),
       isAnswer: answered.has(name),
     }));
-    setups[lane]?.parts.push({ model: bytes, inputs, outputs: routed });
+    setups[lane]?.parts.push({ ...part, outputs: routed });
     for (const other of routed.flatMap(({ lanes }) => lanes)) {
       if (setups[lane]?.peers.has(other) === true) continue;
       const { port1, port2 } = new MessageChannel();

@@ -20,6 +20,7 @@ import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
 import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
 import { containmentLines } from "../../text/containment-text.ts";
 import { imageLines } from "../../text/image-text.ts";
+import { weightsLines } from "../../text/weights-text.ts";
 import { differenceLines } from "../../text/machine-differences.ts";
 import { trustLines } from "../../text/trust-text.ts";
 import { widthOf } from "../../terminal/io.ts";
@@ -90,6 +91,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           );
           printList(context, "Silent hosts:", [...quiet, ...massSilenceLines(ledger)]);
           printList(context, "Hosts that differ from the fleet file:", differenceLines(trust));
+          printList(context, "Weights of served models in memory:", weightsLines(trust));
           printList(context, "Drained hosts:", drained);
           printList(context, "Planned drains:", plannedLines(planned, MAX_LISTED));
           printList(context, "Held queues:", heldQueueLines(ledger, nowMs));

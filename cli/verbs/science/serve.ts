@@ -150,11 +150,12 @@ async function serve(context: CommandContext, values: ServeValues): Promise<void
         plan: { file: resolve(io.cwd, plan), isBinding: values.plan !== undefined },
       }),
       service: place.service,
+      ...(place.weights && { weights: place.weights }),
     },
     {
       say: context.say,
-      onReady({ url, model, plan: made, maxBatch }) {
-        const line = servingPlanLine(made);
+      onReady({ url, model, plan: made, maxBatch, isKept }) {
+        const line = `${servingPlanLine(made)}${isKept ? "; weights were in the host's memory" : ""}`;
         if (values.json === true)
           context.printJson({ url, model, plan: line, gpus: made.gpus, maxBatch });
         else context.print(`${model} at ${url}, ${line}`);

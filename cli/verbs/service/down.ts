@@ -5,6 +5,7 @@ import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive } from "../../../agent/system/process-identity.ts";
 import { type JobId, type OrbweaverClient } from "../../../client/index.ts";
+import { removeLeftPools } from "../../../agent/system/weights-pool.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { fleetStateDir, readUpState } from "../../../workers/state.ts";
 import {
@@ -80,7 +81,10 @@ async function bringDown(
   if (values.stopJobs === true && running.length > 0) await stopJobs(context, at, running);
   const down = await takeDown(context, stateDir);
   const leftRunning = values.stopJobs === true ? 0 : running.length;
-  if (values.purge === true) await rm(stateDir, { recursive: true, force: true });
+  if (values.purge === true) {
+    await rm(stateDir, { recursive: true, force: true });
+    removeLeftPools();
+  }
   if (values.json === true) {
     context.printJson({ fleet, ...down, jobsLeft: leftRunning, isPurged: values.purge === true });
     return;

@@ -59,7 +59,7 @@ describe("a right fleet file", () => {
           hosts: [
             {
               ...{ name: "h", gpus: 2, type: "h100", memory: "94 GiB", watts: "600 W" },
-              ...{ rack: "r1", devices: "cpu" },
+              ...{ rack: "r1", devices: "cpu", hostMemory: "64 GiB", weights: "16 GiB" },
             },
           ],
         },
@@ -79,7 +79,7 @@ describe("a right fleet file", () => {
       hosts: [
         {
           ...{ id: "a/h", gpuType: "H100", gpuCount: 2, gpuMemoryGiB: 94, gpuWatts: 600 },
-          ...{ rack: "r1", devices: "cpu" },
+          ...{ rack: "r1", devices: "cpu", hostMemoryGiB: 48, weightsGiB: 16 },
         },
       ],
     });

@@ -1,0 +1,193 @@
+/**
+ * @file The weights pool of a host on a real machine: files in its memory (`/dev/shm`), a folder for each tenant and user of its launches.
+ *
+ * Services write and map the files (`workers/serving/kept-weights.ts`); all that this side knows of them is that the files of one model begin with
+ * the same word, that its `.json` was touched when it was last used, and that `.writing` stands beside one that is not whole yet. A folder belongs to the
+ * launches' user, so nothing in it is believed: names are unlinked, never followed. Folders above it are the agent's. Memory has no owner that outlives it,
+ * so the pool names the state folder that it belongs to, and an agent removes pools of its user whose state folder is gone.
+ */
+
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { KeptWeights } from "../../domain/lease/kept-weights.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
+import type { WeightsPool } from "../ports/weights.ts";
+import { ownerName } from "./state-layout.ts";
+
+export interface PoolPlace {
+  /** The folder of the host; the pool lives as long as it. */
+  readonly stateDir: string;
+  readonly budgetBytes: number;
+  /** A folder in memory that every user may write to. */
+  readonly memoryDir?: string;
+}
+
+const MEMORY_DIR = "/dev/shm";
+/** Others pass through to their own folders and list nothing. */
+const PASSED_MODE = 0o711;
+const OWN_MODE = 0o700;
+const WRITABLE_BY_OTHERS = 0o022;
+/** What is still not whole after this was left by a service that has ended. */
+const WRITING_MS = 600_000;
+/** Names the state folder. */
+const STATE_LINK = "state";
+
+/** Makes nothing before the first service. */
+export function openWeightsPool({
+  stateDir,
+  budgetBytes,
+  memoryDir = MEMORY_DIR,
+}: PoolPlace): WeightsPool {
+  const root = rootIn(memoryDir);
+  const dir = join(root, ownerName([stateDir]));
+  return {
+    budgetBytes,
+    area(tenant, uid) {
+      try {
+        ownFolder(root);
+        removeLeftPools(memoryDir);
+        ownFolder(dir);
+        linkOnce(stateDir, join(dir, STATE_LINK));
+        const area = join(dir, ownerName([tenant, String(uid ?? "")]));
+        madeFolder(area, OWN_MODE);
+        return area;
+      } catch {
+        // Another user has taken the name, or the machine has no such memory.
+        return undefined;
+      }
+    },
+    trim(nowMs) {
+      const kept = keptIn(dir, nowMs);
+      let bytes = sum(kept);
+      const oldestFirst = [...kept].sort(
+        (a, b) => a.usedAtMs - b.usedAtMs || byCodeUnit(a.name, b.name),
+      );
+      for (const each of oldestFirst) {
+        if (each.state === "writing" || (each.state === "whole" && bytes <= budgetBytes)) continue;
+        bytes -= each.bytes;
+        // A service that comes now finds a whole model or none: its description goes first.
+        const files = [...each.files].sort((a, b) => Number(isAbout(b)) - Number(isAbout(a)));
+        for (const file of files) unlink(file);
+      }
+    },
+    use(): KeptWeights {
+      const whole = keptIn(dir, Date.now()).filter(({ state }) => state === "whole");
+      return { models: whole.length, bytes: sum(whole), budgetBytes };
+    },
+  };
+}
+
+interface KeptFiles {
+  readonly name: string;
+  readonly files: readonly string[];
+  readonly bytes: number;
+  readonly usedAtMs: number;
+  readonly state: "whole" | "writing" | "left";
+}
+
+function keptIn(dir: string, nowMs: number): readonly KeptFiles[] {
+  return namesIn(dir).flatMap((area) => {
+    if (area === STATE_LINK) return [];
+    const byModel = new Map<string, string[]>();
+    for (const name of namesIn(join(dir, area))) {
+      const [model = ""] = name.split(".");
+      byModel.set(model, [...(byModel.get(model) ?? []), join(dir, area, name)]);
+    }
+    return [...byModel].map(([model, files]) => keptFiles(join(area, model), files, nowMs));
+  });
+}
+
+function keptFiles(name: string, files: readonly string[], nowMs: number): KeptFiles {
+  const found = files.flatMap((file) => {
+    const fact = lstatSync(file, { throwIfNoEntry: false });
+    return fact?.isFile() === true ? [{ file, fact }] : [];
+  });
+  const writing = found.find(({ file }) => file.endsWith(".writing"));
+  const isWriting = writing !== undefined && nowMs - writing.fact.mtimeMs < WRITING_MS;
+  const about = found.find(({ file }) => isAbout(file));
+  return {
+    name,
+    files,
+    bytes: found.reduce((all, { fact }) => all + fact.size, 0),
+    // Its user may set any time; none makes it newer than now.
+    usedAtMs: Math.min(nowMs, about?.fact.mtimeMs ?? 0),
+    state: isWriting ? "writing" : about === undefined ? "left" : "whole",
+  };
+}
+
+const isAbout = (file: string): boolean => file.endsWith(".json");
+
+const sum = (kept: readonly KeptFiles[]): number => kept.reduce((all, { bytes }) => all + bytes, 0);
+
+/** In a folder that is there. */
+function madeFolder(dir: string, mode: number): void {
+  if (lstatSync(dir, { throwIfNoEntry: false }) === undefined) mkdirSync(dir, { mode });
+}
+
+/** Throws where anybody else could change what is in it. */
+function ownFolder(dir: string): void {
+  madeFolder(dir, PASSED_MODE);
+  const found = lstatSync(dir);
+  const { uid, mode } = found;
+  const isOwn = found.isDirectory() && uid === (process.getuid?.() ?? 0);
+  if (!isOwn || (mode & WRITABLE_BY_OTHERS) !== 0) throw new Error(`${dir} is another user's`);
+}
+
+function linkOnce(target: string, link: string): void {
+  if (lstatSync(link, { throwIfNoEntry: false }) === undefined) symlinkSync(target, link);
+}
+
+const rootIn = (memoryDir: string): string =>
+  join(memoryDir, `orbweaver-weights-${String(process.getuid?.() ?? 0)}`);
+
+/** Removes pools of this user whose host's state folder is gone. Never throws. */
+export function removeLeftPools(memoryDir: string = MEMORY_DIR): void {
+  const root = rootIn(memoryDir);
+  for (const name of namesIn(root)) {
+    const dir = join(root, name);
+    const link = lstatSync(join(dir, STATE_LINK), { throwIfNoEntry: false });
+    // One that is being made has none yet.
+    if (link?.isSymbolicLink() !== true || existsSync(join(dir, STATE_LINK))) continue;
+    for (const area of namesIn(dir)) {
+      if (area === STATE_LINK) continue;
+      for (const file of namesIn(join(dir, area))) unlink(join(dir, area, file));
+    }
+    removePool(dir);
+  }
+}
+
+/** Where a launch's user has made folders, they stay. */
+function removePool(dir: string): void {
+  try {
+    for (const name of namesIn(dir)) if (name !== STATE_LINK) rmdirSync(join(dir, name));
+    unlinkSync(join(dir, STATE_LINK));
+    rmdirSync(dir);
+  } catch {
+    // Seen again by the next agent.
+  }
+}
+
+function namesIn(dir: string): readonly string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
+}
+
+/** A folder of the user's is not unlinked. */
+function unlink(file: string): void {
+  try {
+    unlinkSync(file);
+  } catch {
+    // It is gone, or is no file.
+  }
+}
