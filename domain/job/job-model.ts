@@ -73,6 +73,13 @@ export const MODEL_KEYS = {
       "Tokens of a sample, for a model that is a preset or has a modelConfig. Default: what the model's shape says.",
     examples: [8192],
   }).optional(),
+  steps: wholeNumber({
+    min: 1,
+    max: 1_000_000_000,
+    description:
+      "Steps of the whole training, over all of its runs: `status` says about when it ends, by measured steps or those that its plan predicts.",
+    examples: [20_000],
+  }).optional(),
   framework: choice(FRAMEWORKS, {
     description:
       "The framework that trains the model: the plan counts its memory and traffic, and has its arguments. Default: megatron.",

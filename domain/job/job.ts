@@ -44,6 +44,8 @@ export interface JobSpec {
   readonly batch?: number;
   /** Tokens of a sample, where not those that the model's shape says. */
   readonly sequence?: number;
+  /** Of the whole training, over all of its runs. */
+  readonly steps?: number;
   /** Megatron's where absent. */
   readonly framework?: FrameworkChoice;
   /** `model` is an ONNX file, and the job's only command is `orbweaver serve`. */

@@ -24,7 +24,7 @@ import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts
 import { fleetText, movesText, movingText } from "../../text/cell-moves.ts";
 import { inferencePlanText } from "../../text/inference-plan.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
-import { stepOf, stepText } from "../../text/step-text.ts";
+import { endText, stepOf, stepText } from "../../text/step-text.ts";
 import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
 import { quietDocument, type QuietHost } from "../../command/quiet-hosts.ts";
 import { factsText, tableText, type Column } from "../../terminal/table.ts";
@@ -110,6 +110,7 @@ interface Status {
 function statusText(context: CommandContext, { view, ending, live, quiet, ui }: Status): string {
   const width = widthOf(context.io.stdout);
   const nowMs = context.io.nowMs();
+  const step = stepOf(view, live);
   const facts = factsText([
     ["job", view.jobId],
     ["state", stateText(context, view, ending)],
@@ -130,7 +131,8 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["runs on", runsOn(view)],
     ["bandwidth", bandwidthText(view, live)],
     ["GPU use", useText(live)],
-    ["step", stepText(stepOf(view, live))],
+    ["step", stepText(step)],
+    ["ends", endText(step, nowMs)],
     ["NCCL", ncclText(view, live)],
     ["peak memory", peakText(view)],
     ["serves", servedText(live)],
