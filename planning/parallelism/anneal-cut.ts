@@ -133,6 +133,17 @@ function quickUnit(random: Random): () => number {
 
 /** Ratio of the median edge weight to the mean: where a few edges carry most of the weight, the walk must get as cold as the others. */
 export function lightness(weights: Float64Array): number {
+  const held = knownLightness.get(weights);
+  if (held !== undefined) return held;
+  const found = lightnessOf(weights);
+  knownLightness.set(weights, found);
+  return found;
+}
+
+/** Weights of a graph never change, and each walk on it asks. */
+const knownLightness = new WeakMap<Float64Array, number>();
+
+function lightnessOf(weights: Float64Array): number {
   const sorted = weights.slice().sort();
   const share = (sorted[sorted.length >> 1] ?? 0) / meanOf(weights);
   return share < 0.5 ? Math.max(1e-3, share) : 1;

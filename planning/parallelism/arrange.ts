@@ -115,6 +115,8 @@ export interface ArrangeSetting {
 }
 
 const CUT_EFFORT = Object.freeze({ mostSteps: 400_000, population: 4, children: 4 });
+/** Neighbours of a cell, on average, up to which all steps are made: a step looks at the neighbours of what it moves. */
+const CUT_NEIGHBOURS = 32;
 /** Above this size a proof takes seconds and finds no better answer than the cut, because many cells are equal. */
 const PROGRAMME_BINARIES = 36;
 const PROGRAMME_MS = 2_000;
@@ -170,10 +172,11 @@ function cutExactly(
   random: Random,
 ): Int32Array | undefined {
   if (groups.length === 1) return new Int32Array(graph.nodeCount);
+  const share = Math.min(1, (CUT_NEIGHBOURS * graph.nodeCount) / graph.neighbours.length);
   const answer = cutGraph(graph, {
     capacities: groups.map(({ length }) => length),
     random,
-    effort: CUT_EFFORT,
+    effort: { ...CUT_EFFORT, mostSteps: Math.round(CUT_EFFORT.mostSteps * share) },
   });
   return answer.kind === "cut" ? answer.pick.parts : undefined;
 }

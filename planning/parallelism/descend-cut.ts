@@ -54,11 +54,12 @@ export function descendCut(
   function swapRound(): boolean {
     let isBetter = false;
     let most = mostGains();
+    const worth = new Uint8Array(partCount);
     for (let a = 0; a < nodeCount; a += 1) {
-      if (!mayGain(a, most)) continue;
+      if (!mayGain(a, most, worth)) continue;
       for (let b = a + 1; b < nodeCount; b += 1) {
         const [partA = 0, partB = 0] = [parts[a], parts[b]];
-        if (partA === partB) continue;
+        if (worth[partB] === 0) continue;
         const gain =
           (pull[a * partCount + partB] ?? 0) -
           (pull[a * partCount + partA] ?? 0) +
@@ -72,6 +73,7 @@ export function descendCut(
         move(b, partA);
         most = mostGains();
         isBetter = true;
+        mayGain(a, most, worth);
       }
     }
     return isBetter;
@@ -92,16 +94,18 @@ export function descendCut(
     return most;
   }
 
-  /** Whether a swap of the node with the best one of another part might be worth it; rounding is allowed for. */
-  function mayGain(node: number, most: Float64Array): boolean {
+  /** Whether a swap of the node with the best one of another part might be worth it, and of which (`worth`, written anew); rounding is allowed for. */
+  function mayGain(node: number, most: Float64Array, worth: Uint8Array): boolean {
     const from = parts[node] ?? 0;
     const held = pull[node * partCount + from] ?? 0;
+    let isAny = false;
     for (let to = 0; to < partCount; to += 1) {
-      if (to === from) continue;
       const gain = (pull[node * partCount + to] ?? 0) - held;
-      if (gain + (most[to * partCount + from] ?? 0) > least / 2) return true;
+      const isWorth = to !== from && gain + (most[to * partCount + from] ?? 0) > least / 2;
+      worth[to] = Number(isWorth);
+      isAny ||= isWorth;
     }
-    return false;
+    return isAny;
   }
 
   function between(a: number, b: number): number {

@@ -24,11 +24,25 @@ export function groupOf({ experts = 1 }: ExchangeCells, cell: number): readonly 
   return group;
 }
 
+/** Hosts of those with which the first cell of a group shares out experts, and how many of them lie there; none where nobody does. */
+export function hostsOfGroup(
+  { cells, experts = 1 }: ExchangeCells,
+  first: number,
+): ReadonlyMap<number, number> {
+  const counts = new Map<number, number>();
+  if (experts === 1) return counts;
+  for (let peer = first; peer < first + experts; peer += 1) {
+    const host = cells[peer]?.host ?? -1;
+    counts.set(host, (counts.get(host) ?? 0) + 1);
+  }
+  return counts;
+}
+
 /** The cells of a stage are a whole number of groups. */
 const firstOf = (experts: number, cell: number): number => cell - (cell % experts);
 
 /** Calls back with each link to each other of the group, once for each of them. */
-export function eachExchangeLink(
+function eachExchangeLink(
   { cells, experts = 1 }: ExchangeCells,
   { cell, links }: { readonly cell: number; readonly links: SiteLinks },
   visit: (link: number) => void,
@@ -76,8 +90,8 @@ export interface ExchangeSetting {
   readonly users: Int32Array;
   /** Cells of the same host that may send to one of the group meanwhile. */
   readonly neighbours: number;
-  /** Rates over shared links that were found of this split: those of a group on one host are alike. */
-  readonly known: Map<number, ExchangeRate>;
+  /** Rates over shared links that were found of this split, and others of the group on the host: those of a group on one host are alike. */
+  readonly known: Map<number, ExchangeRate & { readonly beside: number }>;
 }
 
 /** Milliseconds in which a cell sends a byte to each other of its group, and the latency of once. */
@@ -90,10 +104,13 @@ export function exchangeRate(of: ExchangeCells, setting: ExchangeSetting): Excha
   const { cell, site, neighbours, known } = setting;
   const own = of.cells[cell]?.host ?? -1;
   const key = firstOf(of.experts ?? 1, cell) * site.hosts.length + own;
-  const shared = known.get(key) ?? sharedRate(of, setting);
+  const shared = known.get(key) ?? {
+    ...sharedRate(of, setting),
+    beside: besideOnHost(of, cell),
+  };
   known.set(key, shared);
   const inside = site.hosts[own]?.inside;
-  const beside = besideOnHost(of, cell);
+  const { beside } = shared;
   if (inside === undefined || beside === 0 || linksOf(site).hasBus[own] !== 0) return shared;
   // Over NVLink every GPU of a unit has a port of its own.
   return {

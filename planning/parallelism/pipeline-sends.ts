@@ -8,7 +8,7 @@
 
 import type { PlanSite, Unit } from "./site.ts";
 import { contextEdges, contextRing } from "./context-ring.ts";
-import { besideOnHost, eachExchangeLink } from "./expert-exchange.ts";
+import { besideOnHost, hostsOfGroup } from "./expert-exchange.ts";
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 
 export interface PipelineCells {
@@ -55,6 +55,7 @@ export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
   for (let first = 0; first < ringNext.length; first += contexts)
     for (const { from, to } of contextEdges(contextRing(split, first, site), split, site))
       ringNext[from] = to;
+  let group: ReadonlyMap<number, number> = new Map();
   for (let cell = 0; cell < stages * replicas; cell += 1) {
     const from = cells[cell]?.host ?? -1;
     const count = (link: number): void => {
@@ -67,7 +68,10 @@ export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
     if (previous !== undefined) eachLink(links, [from, previous.host], count);
     const onRing = ringNext[cell] ?? -1;
     if (onRing >= 0) eachLink(links, [from, cells[onRing]?.host ?? -1], count);
-    if (experts > 1) eachExchangeLink(split, { cell, links }, count);
+    // Several of a group on one host are reached over the same links.
+    if (cell % experts === 0) group = hostsOfGroup(split, cell);
+    for (const [host, members] of group)
+      if (host !== from || members > 1) eachLink(links, [from, host], count);
   }
   return senders;
 }

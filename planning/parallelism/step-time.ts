@@ -28,6 +28,7 @@ import {
   exchangeRate,
   groupOf,
   type ExchangeRate,
+  type ExchangeSetting,
   type PassBytes,
 } from "./expert-exchange.ts";
 import { othersOnHost, sendersOf, sendersTo, sendTimes } from "./pipeline-sends.ts";
@@ -259,7 +260,7 @@ function exchangesOf(
 ): readonly (typeof NO_EXCHANGE)[] {
   const [experts, contexts] = [expertDegree(split), contextDegree(split)];
   if (experts === 1 && contexts === 1) return [];
-  const known = new Map<number, ExchangeRate>();
+  const known: ExchangeSetting["known"] = new Map();
   const rings: ExchangeRate[] = [];
   return Array.from({ length: runCount(split) * split.replicas }, (_, at) => {
     const run = Math.floor(at / split.replicas);
