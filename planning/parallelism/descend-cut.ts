@@ -17,7 +17,7 @@ export function descendCut(
   start: Int32Array,
   capacities: readonly number[],
 ): Int32Array {
-  const { nodeCount, starts, neighbours, edgeWeights, nodeWeights } = graph;
+  const { nodeCount, edgeWeights, nodeWeights } = graph;
   const partCount = capacities.length;
   const { parts, loads, pull, move } = holdCut(graph, start, partCount);
   const total = edgeWeights.reduce((sum, weight) => sum + weight, 0);
@@ -68,7 +68,7 @@ export function descendCut(
         if (gain <= least) continue;
         const added = (nodeWeights[b] ?? 0) - (nodeWeights[a] ?? 0);
         if (!fits(partA, added) || !fits(partB, -added)) continue;
-        if (gain - 2 * between(a, b) <= least) continue;
+        if (gain - 2 * between(graph, a, b) <= least) continue;
         move(a, partB);
         move(b, partA);
         most = mostGains();
@@ -107,11 +107,12 @@ export function descendCut(
     }
     return isAny;
   }
+}
 
-  function between(a: number, b: number): number {
-    const end = starts[a + 1] ?? 0;
-    for (let at = starts[a] ?? 0; at < end; at += 1)
-      if (neighbours[at] === b) return edgeWeights[at] ?? 0;
-    return 0;
-  }
+/** Weight of the edge between two nodes; 0 where there is none. */
+function between({ starts, neighbours, edgeWeights }: CutGraph, a: number, b: number): number {
+  const end = starts[a + 1] ?? 0;
+  for (let at = starts[a] ?? 0; at < end; at += 1)
+    if (neighbours[at] === b) return edgeWeights[at] ?? 0;
+  return 0;
 }
