@@ -224,11 +224,14 @@ describe("orders", () => {
   });
 
   it("a question about a lease that it does not hold changes nothing", async () => {
-    const jobId = await submit(array(6, "sleep 1", { array: { count: 6, parallel: 2 } }));
+    const go = path.join(dir, "asked");
+    const script = `while [ ! -e ${go} ]; do sleep 0.1; done`;
+    const jobId = await submit(array(6, script, { array: { count: 6, parallel: 2 } }));
     await expect
       .poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 60_000 })
       .toBe("running");
     await handle(jobId).signal(assertSignal, { leases: [leaseId(token(999_999))] });
+    await writeFile(go, "");
     expect(await handle(jobId).result()).toMatchObject({ tasks: { completed: 6 } });
     await world.until("nothing is held", ({ leases }) => leases.size === 0);
   });
