@@ -201,6 +201,19 @@ describe("a place without some victims", () => {
     expect(fitsWithout(asked(2), 0)).toEqual({ fits: false, may: false });
   });
 
+  test.each([
+    { owner: "infer", want: true },
+    { owner: "other", want: false },
+  ])(
+    "counts what victims give back of GPUs reserved for itself alone: $owner",
+    ({ owner, want }) => {
+      const shape = fleetShape([{ hosts: [{}] }]);
+      const busy = busyLedger(shape, [["a", H0]], [{ job: "infer", gpus: 8 }]);
+      const ledger = withReservations(busy, reserved(owner, H0));
+      expect(fitsWithout(ledger, 1)).toEqual({ fits: want, may: want });
+    },
+  );
+
   test("counts what victims of the same tenant give back to its quota", () => {
     const shape = fleetShape([{ hosts: [{}, {}] }], [{ id: "t", quota: { "*": 8 } }]);
     const ledger = busyLedger(shape, [["a", H0]], [{ job: "infer", gpus: 8 }]);
