@@ -11,8 +11,8 @@ import type { TopologyClass } from "../../domain/bandwidth/collective-evidence.t
 import type { FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
 import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 
-/** Hosts of these types have an NVSwitch with in-network reduction, when NVLink joins all their GPUs. */
-const SHARP_TYPES = /^(H100|H200|H800|H20|B100|B200|B300|GB200|GB300|GH200)(?!-PCIE|-NVL)/;
+/** Hosts of these types have an NVSwitch with in-network reduction, when NVLink joins all their GPUs. Instances of MIG have none. */
+const SHARP_TYPES = /^(H100|H200|H800|H20|B100|B200|B300|GB200|GB300|GH200)(?!-PCIE|-NVL|:)/;
 const LEAST_SWITCHED = 4;
 
 export function topologyClass(gpus: readonly HostGpus[], shape: FleetShape): TopologyClass {

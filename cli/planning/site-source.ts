@@ -33,14 +33,16 @@ const DEFAULT_TYPE = "A100";
 
 function namedGpus(text: string): readonly NamedGpus[] {
   return text.split(",").map((part) => {
-    const [host = "", count = "", type] = part.trim().split(":");
+    // A type of MIG instances has a colon of its own.
+    const [host = "", count = "", ...words] = part.trim().split(":");
     const gpus = Number(count);
     if (host === "" || !Number.isInteger(gpus) || gpus < 1 || gpus > 1024)
       throw new OrbweaverError(
         "BAD_INPUT",
         `--gpus: ${JSON.stringify(part)} is not host:count. Write e.g. eu-1/h1:8,eu-2/h1:4 or a:8:H100.`,
       );
-    return { host, count: gpus, type: type === undefined ? undefined : gpuTypeName(type) };
+    const type = words.length === 0 ? undefined : gpuTypeName(words.join(":"));
+    return { host, count: gpus, type };
   });
 }
 

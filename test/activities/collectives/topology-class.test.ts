@@ -28,6 +28,7 @@ const SHAPE: FleetShape = {
         host("eu-1/split", { nvlinkDomains: [0x0f, 0xf0] }),
         host("eu-1/h", { gpuType: "H100" }),
         host("eu-1/i", { gpuType: "H100" }),
+        host("eu-1/mig", { gpuType: "H100:1g.10gb", nvlinkDomains: [] }),
       ],
     },
     {
@@ -66,5 +67,7 @@ describe("the topology class of a lease", () => {
   it("has a switch that reduces only where all hosts have it", () => {
     expect(classOf({ "eu-1/h": 0xff, "eu-1/i": 0xff }).hasNvlinkSharp).toBe(true);
     expect(classOf({ "eu-1/h": 0xff, "eu-1/a": 0xff }).hasNvlinkSharp).toBe(false);
+    expect(classOf({ "eu-1/h": 1 }).hasNvlinkSharp).toBe(true);
+    expect(classOf({ "eu-1/mig": 1 }).hasNvlinkSharp).toBe(false);
   });
 });

@@ -252,6 +252,10 @@ test.each([
     want: /GPU type Z9 of a is not known/,
   },
   {
+    words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8:H100:1g.10gb"],
+    want: /GPU type H100:1g\.10gb of a is not known/,
+  },
+  {
     words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8", "--sequence", "2048"],
     want: /the model has 1024 positions, not 2048/,
   },
