@@ -3,8 +3,8 @@
  *
  * A collective begins on the thread that makes the call, and so in a step and under a row of the policy. Its kernel runs later: NCCL's proxy
  * threads tell when each channel began and ended. Its time is from the first beginning to the last end. Collectives that the tuner was asked
- * about together, that a graph replays, or whose end was not told leave their row without a time in that step. Nothing is allocated for a
- * call; where too many are under way, some are not timed.
+ * about together, that a graph replays, or of which a channel or an end was not told leave their row without a time in that step. Nothing is
+ * allocated for a call; where too many are under way, some are not timed.
  */
 
 #include "profiler.h"
@@ -29,6 +29,8 @@ struct timed_call {
   uint64_t last;
   uint16_t begun;
   uint16_t ended;
+  /** Of its kernel; 0 where NCCL does not say. */
+  uint8_t channels;
   uint8_t row;
 };
 
@@ -95,7 +97,7 @@ static int init(void **context, int *kinds, const char *name, uint64_t comm_id, 
 }
 
 /** The oldest place is taken, unless its step is one of those that are kept. */
-static void *begin_call(int row) {
+static void *begin_call(int row, uint8_t channels) {
   struct timed_row *of = &rows[current % TIMED_STEPS][row];
   struct timed_call *call = &calls[(used + 1) % TIMED_CALLS];
   of->calls += 1;
@@ -104,7 +106,8 @@ static void *begin_call(int row) {
     return NULL;
   }
   used += 1;
-  *call = (struct timed_call){.use = used, .step = current, .row = (uint8_t)row};
+  *call = (struct timed_call){
+      .use = used, .step = current, .channels = channels, .row = (uint8_t)row};
   return (void *)(uintptr_t)used;
 }
 
@@ -120,7 +123,7 @@ static int start(void *context, void **handle, struct nccl_event_v4 *event) {
     int row = collective < 0 ? -1 : tuner_row(of->nodes, of->ranks, collective, bytes);
     if (row < 0) return NCCL_SUCCESS;
     lock();
-    *handle = begin_call(row);
+    *handle = begin_call(row, event->of.collective.channels);
     unlock();
   } else if (event->type == NCCL_PROFILE_KERNEL) {
     lock();
@@ -170,8 +173,10 @@ void profiler_begin_step(uint64_t step) {
   unlock();
 }
 
+/** NCCL may have told of some channels and not yet of others. */
 static int is_over(const struct timed_call *call) {
-  return call->begun > 0 && call->begun == call->ended && call->last >= call->first;
+  return call->begun > 0 && call->begun >= call->channels && call->begun == call->ended &&
+         call->last >= call->first;
 }
 
 int64_t profiler_time(uint64_t step, int row, uint32_t count) {

@@ -3,8 +3,8 @@
  *
  * Four ranks, each a copy of the plugin, make the calls of two rows in every step; their kernels begin and end by a clock that is drawn, and
  * NCCL tells of them late and out of order, as its proxy threads do. Every ten steps the ranks exchange their times. The times that the file of
- * rewards gives must be those of the slowest rank, and absent where some rank's are not known: an end is not told, a graph replays a call, NCCL
- * joins two calls into one question, or a rank's NCCL has loaded no profiler. Ends with 1 otherwise, and when one of these cases never came.
+ * rewards gives must be those of the slowest rank, and absent where some rank's are not known: an end or a channel is not told, a graph replays a
+ * call, NCCL joins two calls into one question, or a rank's NCCL has loaded no profiler. Ends with 1 otherwise, and when one of these cases never came.
  */
 
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ enum { PLAYED = 4, ROWS = 2, MOST_STEPS = 2000, EVERY = 10, CHANNELS = 3, TOLD =
 enum { TIMES = TIMED_STEPS * POLICY_ROWS + 2 };
 
 /** What may go wrong with the first call of a row on one rank. */
-enum fault { FAULT_NONE, FAULT_NO_END, FAULT_REPLAY, FAULT_JOINED, FAULTS };
+enum fault { FAULT_NONE, FAULT_NO_END, FAULT_NO_CHANNEL, FAULT_REPLAY, FAULT_JOINED, FAULTS };
 
 struct played {
   void *library;
@@ -42,7 +42,7 @@ struct untold {
   void *call;
   uint64_t begin[CHANNELS];
   uint64_t end[CHANNELS];
-  int has_end;
+  enum fault fault;
 };
 
 static const struct {
@@ -103,15 +103,15 @@ static void load(struct played *of, const char *from, int rank, int has_tuner, i
 
 /** NCCL tells of a kernel, channel by channel. */
 static void tell(struct played *of, const struct untold *kernel) {
-  void *handle[CHANNELS];
-  for (int channel = 0; channel < CHANNELS; channel += 1) {
+  void *handle[CHANNELS] = {NULL};
+  for (int channel = kernel->fault == FAULT_NO_CHANNEL; channel < CHANNELS; channel += 1) {
     struct nccl_event_v4 event = {.type = NCCL_PROFILE_KERNEL, .parent = kernel->call};
     event.of.kernel.channel = (uint8_t)channel;
     event.of.kernel.timer = kernel->begin[channel];
     of->profiler->start(of->profiled, &handle[channel], &event);
   }
   for (int channel = CHANNELS - 1; channel >= 0; channel -= 1) {
-    if (handle[channel] == NULL || (channel == 0 && !kernel->has_end)) continue;
+    if (handle[channel] == NULL || (channel == 0 && kernel->fault == FAULT_NO_END)) continue;
     union nccl_event_state_v4 state = {.kernel = {kernel->end[channel]}};
     of->profiler->record(handle[channel], NCCL_KERNEL_STOP, &state);
     of->profiler->stop(handle[channel]);
@@ -129,7 +129,7 @@ static void tell_all(int rank, uint64_t *state) {
 }
 
 /** One event of a collective; its kernel is told of later. Gives how long it runs, in ns. */
-static uint64_t launch(int rank, int row, uint64_t *clock, uint64_t *state, int has_end) {
+static uint64_t launch(int rank, int row, uint64_t *clock, uint64_t *state, enum fault fault) {
   struct played *of = &ranks[rank];
   struct nccl_event_v4 event = {.type = NCCL_PROFILE_COLLECTIVE, .rank = rank};
   event.of.collective.function = USED[row].function;
@@ -142,7 +142,7 @@ static uint64_t launch(int rank, int row, uint64_t *clock, uint64_t *state, int 
   of->profiler->start(of->profiled, &kernel->call, &event);
   of->profiler->stop(kernel->call);
   uint64_t first = UINT64_MAX, last = 0;
-  kernel->has_end = has_end;
+  kernel->fault = fault;
   for (int channel = 0; channel < CHANNELS; channel += 1) {
     kernel->begin[channel] = *clock + random_below(state, 5000);
     kernel->end[channel] = kernel->begin[channel] + 100000 + random_below(state, 400000);
@@ -171,8 +171,8 @@ static void play_step(uint64_t step, uint64_t *state) {
         for (int cell = 0; cell < 21; cell += 1) costs[cell] = 5.0f;
         if (own != FAULT_REPLAY)
           of->tuner->choose(of->tuned, USED[row].collective, bytes, 1, (float **)(void *)costs, 7, 3, 0, &channels);
-        nanos += launch(rank, row, &clock[rank], state, own != FAULT_NO_END);
-        if (own == FAULT_JOINED) launch(rank, row, &clock[rank], state, 1);
+        nanos += launch(rank, row, &clock[rank], state, own);
+        if (own == FAULT_JOINED) launch(rank, row, &clock[rank], state, FAULT_NONE);
       }
       if (nanos / 1000 > expected[step][row]) expected[step][row] = nanos / 1000;
     }
