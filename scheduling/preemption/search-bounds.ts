@@ -22,8 +22,8 @@ import { largestGang } from "../placement/placement-policy.ts";
 import type { Victim } from "./candidate-index.ts";
 import { mostWorthOf } from "./placement-bounds.ts";
 
-/** Losses are sums of floats. */
-const LOSS_EPSILON = 1e-6;
+/** Of a loss: those of several leases are sums of floats. */
+const LOSS_ERROR = 1e-9;
 
 /**
  * GPU-seconds that any choice of these victims loses at least with which the request has as many GPUs as it wants; infinite where all of
@@ -54,7 +54,7 @@ export function leastLossFor(
     left -= gpus;
     loss += perGpu(victim) * gpus;
   }
-  return Math.max(0, Math.max(loss, cheapest) - LOSS_EPSILON);
+  return Math.max(loss, cheapest) * (1 - LOSS_ERROR);
 }
 
 /** Whether so many GPUs may lie together, and well enough to be worth waiting for, once all of these victims are gone. */
@@ -68,7 +68,7 @@ export function mayLieWithout(
   const gains = gainsOf(request, victims, capacity);
   const given = gpusOf(victims);
   return fitsOf(request, view).some(({ type, room }) => {
-    if (type.shape.isSameHost || !isCountable(type, capacity)) return true;
+    if (type.shape.isSameHost || !isCountable(request, type, capacity)) return true;
     const offers = offersAt(capacity, type, "now").map((offer) => ({
       ...offer,
       gpus: offer.gpus + (gains.get(offer.cluster) ?? 0),
@@ -86,8 +86,13 @@ export function mayLieWithout(
 const gpusOf = (victims: readonly Victim[]): number =>
   victims.reduce((sum, { gpus }) => sum + gpus, 0);
 
-/** Watts that a lease gives back may serve more GPUs than it had. */
-const isCountable = ({ groups }: TypeOptions, { sites }: Capacity): boolean =>
+/** Watts that a lease gives back may serve more GPUs than it had, and a host that it keeps others of its label off has more GPUs than it has there. */
+const isCountable = (
+  { constraints }: PendingRequest,
+  { groups, closed }: TypeOptions,
+  { sites }: Capacity,
+): boolean =>
+  (constraints.antiAffinity === undefined || closed.size === 0) &&
   groups.every(({ cluster }) => wattsLimit(cluster) === Infinity && !sites.has(cluster.site));
 
 /** GPUs that the request could have beside the open ones, by cluster: of its own reservation, and of victims where nobody else has reserved them. */

@@ -100,6 +100,17 @@ describe("the least loss of a search for victims", () => {
     expect(plans).toBeGreaterThan(0);
   });
 
+  test("is not above a sum of large losses, in whatever order they are added", () => {
+    const losses = [0.1, 0.3, 0.6, 0.9].map((each) => (each * 1e12) / 7);
+    const held = losses.map((_, at): Held => [`held-${String(at)}`, gpus(["c0/h0", 1 << at])]);
+    const { view, preemption } = viewOf(asking(held, 24), NOW_MS);
+    const victims = [...preemption.victims.all.values()];
+    const loss = (victim: Victim): number => losses[victims.indexOf(victim)] ?? 0;
+    const bound = { victims, lossOf: loss, capacity: view.capacity };
+    const least = leastLossFor(requestOf(asking(held, 24), "infer"), 24, bound);
+    expect(least).toBeLessThanOrEqual(sumOf([...losses].reverse()));
+  });
+
   /** Twelve GPUs in two leases, and 12 free ones that are reserved. */
   const BUSY: readonly Held[] = [
     ["old", gpus(["c0/h0", 0xff])],
@@ -213,6 +224,18 @@ describe("a place without some victims", () => {
       expect(fitsWithout(ledger, 1)).toEqual({ fits: want, may: want });
     },
   );
+
+  test("is open where a victim keeps others of its label off a host, whatever it has there", () => {
+    const shape = fleetShape([{ hosts: [{}] }]);
+    const constraints = { antiAffinity: "replica" };
+    const held: readonly Held[] = [["a", gpus(["c0/h0", 0b11]), { constraints }]];
+    const ledger = busyLedger(shape, held, [
+      { job: "infer", class: "inference", gpus: 8, constraints },
+    ]);
+    expect(fitsWithout(ledger, 0)).toEqual({ fits: false, may: true });
+    expect(fitsWithout(ledger, 1)).toEqual({ fits: true, may: true });
+    expect(preemptFor(ledger, "infer", NOW_MS)?.evict).toHaveLength(1);
+  });
 
   test("counts what victims of the same tenant give back to its quota", () => {
     const shape = fleetShape([{ hosts: [{}, {}] }], [{ id: "t", quota: { "*": 8 } }]);
