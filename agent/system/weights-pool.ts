@@ -15,6 +15,7 @@ import {
   rmdirSync,
   symlinkSync,
   unlinkSync,
+  type Stats,
 } from "node:fs";
 import { join } from "node:path";
 import type { KeptWeights } from "../../domain/lease/kept-weights.ts";
@@ -65,7 +66,7 @@ export function openWeightsPool({
       }
     },
     trim(nowMs) {
-      const kept = keptIn(dir, nowMs);
+      const kept = keptIn(root, dir, nowMs);
       let bytes = sum(kept);
       const oldestFirst = [...kept].sort(
         (a, b) => a.usedAtMs - b.usedAtMs || byCodeUnit(a.name, b.name),
@@ -79,7 +80,7 @@ export function openWeightsPool({
       }
     },
     use(): KeptWeights {
-      const whole = keptIn(dir, Date.now()).filter(({ state }) => state === "whole");
+      const whole = keptIn(root, dir, Date.now()).filter(({ state }) => state === "whole");
       return { models: whole.length, bytes: sum(whole), budgetBytes };
     },
   };
@@ -93,9 +94,9 @@ interface KeptFiles {
   readonly state: "whole" | "writing" | "left";
 }
 
-function keptIn(dir: string, nowMs: number): readonly KeptFiles[] {
-  return namesIn(dir).flatMap((area) => {
-    if (area === STATE_LINK) return [];
+function keptIn(root: string, dir: string, nowMs: number): readonly KeptFiles[] {
+  if (!isOwnFolder(root) || !isOwnFolder(dir)) return [];
+  return areasIn(dir).flatMap((area) => {
     const byModel = new Map<string, string[]>();
     for (const name of namesIn(join(dir, area))) {
       const [model = ""] = name.split(".");
@@ -107,11 +108,12 @@ function keptIn(dir: string, nowMs: number): readonly KeptFiles[] {
 
 function keptFiles(name: string, files: readonly string[], nowMs: number): KeptFiles {
   const found = files.flatMap((file) => {
-    const fact = lstatSync(file, { throwIfNoEntry: false });
+    const fact = factOf(file);
     return fact?.isFile() === true ? [{ file, fact }] : [];
   });
   const writing = found.find(({ file }) => file.endsWith(".writing"));
-  const isWriting = writing !== undefined && nowMs - writing.fact.mtimeMs < WRITING_MS;
+  // Its user may set any time: one to come would keep it for ever.
+  const isWriting = writing !== undefined && Math.abs(nowMs - writing.fact.mtimeMs) < WRITING_MS;
   const about = found.find(({ file }) => isAbout(file));
   return {
     name,
@@ -135,10 +137,23 @@ function madeFolder(dir: string, mode: number): void {
 /** Throws where anybody else could change what is in it. */
 function ownFolder(dir: string): void {
   madeFolder(dir, PASSED_MODE);
-  const found = lstatSync(dir);
-  const { uid, mode } = found;
-  const isOwn = found.isDirectory() && uid === (process.getuid?.() ?? 0);
-  if (!isOwn || (mode & WRITABLE_BY_OTHERS) !== 0) throw new Error(`${dir} is another user's`);
+  if (!isOwnFolder(dir)) throw new Error(`${dir} is another user's`);
+}
+
+/** Whether nobody else can change what is in it. Anybody may have made what lies under its name in memory, so nothing is listed or removed in any other. */
+function isOwnFolder(dir: string): boolean {
+  const found = factOf(dir);
+  const isOwn = found?.isDirectory() === true && found.uid === (process.getuid?.() ?? 0);
+  return isOwn && (found.mode & WRITABLE_BY_OTHERS) === 0;
+}
+
+/** Undefined where it is not there, or cannot be looked at. */
+function factOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path);
+  } catch {
+    return undefined;
+  }
 }
 
 function linkOnce(target: string, link: string): void {
@@ -151,15 +166,15 @@ const rootIn = (memoryDir: string): string =>
 /** Removes pools of this user whose host's state folder is gone. Never throws. */
 export function removeLeftPools(memoryDir: string = MEMORY_DIR): void {
   const root = rootIn(memoryDir);
+  if (!isOwnFolder(root)) return;
   for (const name of namesIn(root)) {
     const dir = join(root, name);
-    const link = lstatSync(join(dir, STATE_LINK), { throwIfNoEntry: false });
+    if (!isOwnFolder(dir)) continue;
+    const link = factOf(join(dir, STATE_LINK));
     // One that is being made has none yet.
     if (link?.isSymbolicLink() !== true || existsSync(join(dir, STATE_LINK))) continue;
-    for (const area of namesIn(dir)) {
-      if (area === STATE_LINK) continue;
+    for (const area of areasIn(dir))
       for (const file of namesIn(join(dir, area))) unlink(join(dir, area, file));
-    }
     removePool(dir);
   }
 }
@@ -174,6 +189,10 @@ function removePool(dir: string): void {
     // Seen again by the next agent.
   }
 }
+
+/** No link is one. */
+const areasIn = (dir: string): readonly string[] =>
+  namesIn(dir).filter((name) => factOf(join(dir, name))?.isDirectory() === true);
 
 function namesIn(dir: string): readonly string[] {
   try {

@@ -1,6 +1,7 @@
 /** @file The weights pool of a host: a folder for each tenant and user, within a budget, and nothing of what a launch leaves there is believed. */
 
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -12,9 +13,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openWeightsPool } from "../../../agent/system/weights-pool.ts";
+import { openWeightsPool, removeLeftPools } from "../../../agent/system/weights-pool.ts";
 
 const NOW_MS = 1_000_000_000;
 let folder = "";
@@ -99,6 +100,39 @@ describe("a weights pool", () => {
     poolOf(0).trim(NOW_MS);
     expect(readdirSync(area)).toEqual(["folder.json"]);
     expect(existsSync(join(precious, "kept.txt"))).toBe(true);
+  });
+
+  it("lists and removes nothing in a folder of its name that others may write to, or through a link", () => {
+    const precious = join(folder, "precious");
+    mkdirSync(precious);
+    writeFileSync(join(precious, "kept.txt"), "kept");
+    const area = areaOf(0);
+    const pool = dirname(area);
+    symlinkSync(precious, join(pool, "planted"));
+    poolOf(0).trim(NOW_MS);
+    rmSync(stateDir, { recursive: true });
+    removeLeftPools(folder);
+    expect(existsSync(join(precious, "kept.txt"))).toBe(true);
+    mkdirSync(stateDir);
+    leave(areaOf(0), "mine", {});
+    for (const open of [pool, dirname(pool)]) {
+      chmodSync(open, 0o777);
+      poolOf(0).trim(NOW_MS);
+      rmSync(stateDir, { recursive: true });
+      removeLeftPools(folder);
+      mkdirSync(stateDir);
+      expect(poolOf(0).use().models).toBe(0);
+      expect(readdirSync(area)).toHaveLength(2);
+      chmodSync(open, 0o711);
+    }
+  });
+
+  it("takes no time to come for that of one who writes now", () => {
+    const area = areaOf(1_000);
+    writeFileSync(join(area, "forged.writing"), "w");
+    utimesSync(join(area, "forged.writing"), new Date(NOW_MS * 2), new Date(NOW_MS * 2));
+    poolOf(1_000).trim(NOW_MS);
+    expect(readdirSync(area)).toEqual([]);
   });
 
   it("is removed by the next agent when its host's state folder is gone, and not before", () => {
