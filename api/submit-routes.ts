@@ -2,12 +2,11 @@
 
 import { z } from "zod";
 import { fleetsRefusal, submitRefusal } from "../access/principal.ts";
+import { MOST_CHECKED } from "../client/service-client.ts";
 import { readJob, type JobFile, type Submitted, type SubmitOptions } from "../client/index.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { mayDo } from "./job-facts.ts";
 import { insist, route, type Call, type Route } from "./route.ts";
-
-const MOST_CHECKED = 1_000;
 
 const jobFile = z
   .union([z.string(), z.looseObject({})])

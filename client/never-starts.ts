@@ -7,6 +7,7 @@
  * there, not read, or does not answer soon refuses nothing, nor do drained or silent hosts (docs/decisions/0167-jobs-that-never-start.md).
  */
 
+import { setImmediate as othersTurn } from "node:timers/promises";
 import type { Client } from "@temporalio/client";
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import { scheduledPart } from "../domain/lease/gang-request.ts";
@@ -25,6 +26,8 @@ const KEPT_MS = 10_000;
 /** Jobs that differ, asked about on one reading: at 6,000 GPUs a second or two of cycles. What comes after them is queued without a question. */
 const MOST_ASKED = 64;
 const MOST_CHANGES = 3;
+/** Jobs that differ, refused with what would change it, which takes some dozens of cycles each; one is enough to refuse a list. */
+const MOST_REFUSED = 8;
 
 interface Reading {
   readonly atMs: number;
@@ -39,7 +42,7 @@ const READINGS = new WeakMap<Client, Map<string, Reading>>();
 export const checkStart = (client: Client, spec: JobSpec, fleet: string): Promise<void> =>
   checkStarts(client, [spec], fleet);
 
-/** Throws NEVER_STARTS for all that would not start. */
+/** Throws NEVER_STARTS for those that would not start: all of them, or the first of many. Between two cycles others have their turn. */
 export async function checkStarts(
   client: Client,
   specs: readonly JobSpec[],
@@ -48,21 +51,28 @@ export async function checkStarts(
   const reading = readingOf(client, fleet);
   const began = await reading.ledger;
   if (began === undefined) return;
-  const doubted = specs.filter(
-    (spec) => spec.cells === undefined && !wouldStart(reading.known, began, spec),
-  );
+  const doubted: JobSpec[] = [];
+  for (const spec of specs)
+    if (spec.cells === undefined && !(await wouldStart(reading.known, began, spec)))
+      doubted.push(spec);
   if (doubted.length === 0) return;
-  const now = await ledgerSoon(client, fleet).then(readLedger);
+  const now = await ledgerSoon(client, fleet)
+    .then(readLedger)
+    // One that this release does not read.
+    .catch(() => undefined);
   if (now === undefined) return;
   const judged = new Map<string, (Refused & { readonly others: string[] }) | undefined>();
+  const refused: Refused[] = [];
   for (const spec of doubted) {
     const kind = kindOf(spec);
     judged.get(kind)?.others.push(spec.name);
-    if (judged.has(kind)) continue;
+    if (judged.has(kind) || refused.length >= MOST_REFUSED) continue;
+    await othersTurn();
     const never = neverFor(now, spec, Date.now());
-    judged.set(kind, never && { name: spec.name, others: [], ...never });
+    const found = never && { name: spec.name, others: [], ...never };
+    judged.set(kind, found);
+    if (found !== undefined) refused.push(found);
   }
-  const refused = [...judged.values()].filter((each) => each !== undefined);
   if (refused.length === 0) return;
   throw refusal(refused, fleet);
 }
@@ -125,11 +135,16 @@ function readLedger(packed: PackedLedger | undefined): Ledger | undefined {
   return ledger.shape.clusters.some(({ hosts }) => hosts.length > 0) ? ledger : undefined;
 }
 
-function wouldStart(known: Map<string, boolean>, ledger: Ledger, spec: JobSpec): boolean {
+async function wouldStart(
+  known: Map<string, boolean>,
+  ledger: Ledger,
+  spec: JobSpec,
+): Promise<boolean> {
   const key = kindOf(spec);
   const found = known.get(key);
   if (found !== undefined) return found;
   if (known.size >= MOST_ASKED) return true;
+  await othersTurn();
   const starts = !wouldNeverStart(ledger, spec, Date.now());
   known.set(key, starts);
   return starts;

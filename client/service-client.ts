@@ -4,6 +4,7 @@
  * What it answers with is taken as the service's word, as answers of workflows are by `orbweaver-client.ts`.
  */
 
+import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
 import type { HostId, JobId } from "../domain/values/ids.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
@@ -71,7 +72,7 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
       ...(file !== undefined && { file }),
     });
   const check: FleetClient["checkStarts"] = async (jobs) => {
-    await post("/v1/jobs/check", { jobs });
+    for (const some of inChecks(jobs)) await post("/v1/jobs/check", { jobs: some });
   };
   return {
     fleetName: fleet,
@@ -119,6 +120,27 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
         })
       ).hosts,
   };
+}
+
+/** Of a request that asks whether jobs would start: a service reads no more of one. */
+export const MOST_CHECKED = 1_000;
+
+/** So many jobs at a time as a service takes in one request. */
+function inChecks<Job>(jobs: readonly Job[]): readonly (readonly Job[])[] {
+  const checks: Job[][] = [];
+  let bytes = 0;
+  for (const job of jobs) {
+    const size = Buffer.byteLength(JSON.stringify(job));
+    const last = checks.at(-1);
+    bytes += size;
+    if (last !== undefined && last.length < MOST_CHECKED && bytes <= MAX_JOB_FILE_BYTES) {
+      last.push(job);
+      continue;
+    }
+    checks.push([job]);
+    bytes = size;
+  }
+  return checks;
 }
 
 interface JobPart {

@@ -28,7 +28,7 @@ interface Fleet {
   /** With which its present run began; absent: there is no such fleet. */
   readonly began?: Ledger;
   /** Absent: it does not answer. */
-  readonly now?: Ledger;
+  readonly now?: Ledger | "else";
 }
 
 function clientOf({ began, now }: Fleet) {
@@ -51,7 +51,7 @@ function clientOf({ began, now }: Fleet) {
           calls.queries += 1;
           return now === undefined
             ? Promise.reject(new Error("deadline exceeded"))
-            : Promise.resolve(packLedger(now));
+            : Promise.resolve(now === "else" ? { codec: now } : packLedger(now));
         },
       }),
     },
@@ -135,12 +135,30 @@ describe("a job that would never start", () => {
   });
 });
 
+it("a list of many that differ is refused by the first of them, and others have their turn meanwhile", async () => {
+  const { client } = clientOf({ began: SIXTEEN, now: SIXTEEN });
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const list = Array.from({ length: 40 }, (_, at) => job(64 + at, { name: `j${String(at)}` }));
+  const refusal = await client.checkStarts(list).catch((error: unknown) => error);
+  isOver = true;
+  const names = Array.from({ length: 8 }, (_, at) => ({ name: `j${String(at)}` }));
+  expect(refusal).toMatchObject({ code: "NEVER_STARTS", details: { jobs: names } });
+  expect(turns).toBeGreaterThan(40);
+});
+
 describe("no job is refused", () => {
   it.each<[string, Fleet, JobFile]>([
     ["that waits for others alone", { began: FULL, now: FULL }, job(16)],
     ["whose hosts are drained", { began: DRAINED, now: DRAINED }, job(16)],
     ["by a fleet that is not there", {}, job(64)],
     ["by a fleet that does not answer", { began: EIGHT }, job(16)],
+    ["by a fleet whose ledger this release does not read", { began: EIGHT, now: "else" }, job(16)],
     ["by a fleet that has grown since its run began", { began: EIGHT, now: SIXTEEN }, job(16)],
     ["by a fleet without a host", { began: EMPTY, now: EMPTY }, job(64)],
     ["that other fleets may run", { began: EIGHT, now: EIGHT }, job(16, { fleets: ["us"] })],
