@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CommandContext } from "../command/command-context.ts";
 import type { Session } from "../command/session.ts";
-import { oneAtATime } from "../up/one-at-a-time.ts";
+import { isAtWork, oneAtATime } from "../up/one-at-a-time.ts";
 import { counted } from "../terminal/duration.ts";
 import { collect, endFormer } from "./collect.ts";
 import { sizeText } from "./collection-text.ts";
@@ -35,25 +35,43 @@ export async function collectDaily(
   }
 }
 
-/** Nothing where the last collection is younger than a day, or the fleet file says that nobody collects by itself. */
+/**
+ * Nothing where the last collection is younger than a day, or the fleet file says that nobody collects by itself; or where `up`, `down` or another collection
+ * is at work: `down` waits for the process that this runs in, so this one must not wait for it.
+ */
 export async function collectIfDue(
+  context: Pick<CommandContext, "io" | "say">,
+  session: Session,
+  at: Pick<HousePlace, "fleet" | "stateDir">,
+): Promise<void> {
+  const { stateDir } = at;
+  const isDue = (): boolean => {
+    const last = readLastCollection(stateDir);
+    const ageMs = context.io.nowMs() - (last?.atMs ?? -Infinity);
+    // A clock that was set back must not put it off for ever.
+    return ageMs < 0 || ageMs >= COLLECTED_EVERY_MS;
+  };
+  if (!isDue() || isAtWork(stateDir)) return;
+  await oneAtATime(context, stateDir, async () => {
+    // Another one may have collected just now, or `up` brought another file.
+    if (isDue()) await collectNow(context, session, at);
+  });
+}
+
+async function collectNow(
   { io, say }: Pick<CommandContext, "io" | "say">,
   session: Session,
   { fleet, stateDir }: Pick<HousePlace, "fleet" | "stateDir">,
 ): Promise<void> {
-  const last = readLastCollection(stateDir);
-  if (last !== undefined && io.nowMs() - last.atMs < COLLECTED_EVERY_MS) return;
   const place = await placeIn(io, { fleet, stateDir, file: undefined });
   // The defaults are no rules for a folder whose own nobody knows.
   if (place.state === undefined || place.rules.isByHand === true) return;
   const asked = await readersIn(session, place, io.interrupted);
-  await oneAtATime({ say }, stateDir, async () => {
-    const { failed } = endFormer(stateDir);
-    const plan = await planOf(place, asked);
-    const collected = await collect(plan, place, { asked });
-    noteCollection(place, { ...collected, failed: [...failed, ...collected.failed] }, true);
-    if (collected.things > 0)
-      say(`collected ${counted(collected.things, "thing")}, ${sizeText(collected.bytes)}`);
-    for (const each of [...failed, ...collected.failed]) say(`not removed: ${each}`);
-  });
+  const { failed } = endFormer(stateDir);
+  const plan = await planOf(place, asked);
+  const collected = await collect(plan, place, { asked });
+  noteCollection(place, { ...collected, failed: [...failed, ...collected.failed] }, true);
+  if (collected.things > 0)
+    say(`collected ${counted(collected.things, "thing")}, ${sizeText(collected.bytes)}`);
+  for (const each of [...failed, ...collected.failed]) say(`not removed: ${each}`);
 }

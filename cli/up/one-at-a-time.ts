@@ -3,7 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { PRIVATE_DIR } from "../../access/private-files.ts";
-import { withLock } from "../../agent/system/process-lock.ts";
+import { lockHolder, withLock } from "../../agent/system/process-lock.ts";
 import type { CommandContext } from "../command/command-context.ts";
 
 /** Beside the state folder and not in it, because `down --purge` removes that. */
@@ -16,5 +16,11 @@ export async function oneAtATime<T>(
   const onWait = (holder: string): void => {
     context.say(`waiting for ${holder}, which is bringing this fleet up or down`);
   };
-  return await withLock(`${stateDir}.lock`, { onWait }, work);
+  return await withLock(lockFileOf(stateDir), { onWait }, work);
 }
+
+/** Whether another one is at work, for who need not wait. */
+export const isAtWork = (stateDir: string): boolean =>
+  lockHolder(lockFileOf(stateDir)) !== undefined;
+
+const lockFileOf = (stateDir: string): string => `${stateDir}.lock`;

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync }
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { withLock } from "../../../agent/system/process-lock.ts";
 import { collectIfDue } from "../../../cli/house/daily.ts";
 import type { Session } from "../../../cli/command/session.ts";
 import type { Io } from "../../../cli/terminal/io.ts";
@@ -90,6 +91,24 @@ describe("a fleet's folder", () => {
     await look(NOW_MS);
     expect(existsSync(folder)).toBe(true);
     upGave({ automatic: true });
+    await look(NOW_MS);
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  it("is collected once where two consoles look at once, and by nobody while `up` or `down` is at work", async () => {
+    upGave({ checkpoints: { for: "10d" } });
+    const folder = checkpoint("old", 20);
+    await withLock(`${stateDir}.lock`, { onWait: () => undefined }, () => look(NOW_MS));
+    expect(existsSync(folder)).toBe(true);
+    const said = await Promise.all([look(NOW_MS), look(NOW_MS)]);
+    expect(said.flat()).toEqual([expect.stringMatching(/^collected 1 thing, /)]);
+    expect(existsSync(folder)).toBe(false);
+  });
+
+  it("is collected where its last collection was in a time to come", async () => {
+    upGave({ checkpoints: { for: "10d" } });
+    await look(NOW_MS + 365 * DAY_MS);
+    const folder = checkpoint("old", 20);
     await look(NOW_MS);
     expect(existsSync(folder)).toBe(false);
   });
