@@ -219,7 +219,7 @@ async function jobThings(
   return { checkpoints: checkpoints.map(kept), output: launches.map(kept), ends: noted };
 }
 
-/** Those that open jobs are to go on from stay; who is open is asked only where something would go. */
+/** Those that open jobs or jobs of schedules are to go on from stay; who they are is asked only where something would go. */
 async function withoutWanted(
   plan: (things: readonly Kept[]) => PlannedKind,
   checkpoints: readonly Kept[],
@@ -231,7 +231,7 @@ async function withoutWanted(
   return plan(
     checkpoints.map((kept) =>
       kept.job !== undefined && jobs.has(kept.job)
-        ? { ...kept, held: "a job that has not ended is to go on from it" }
+        ? { ...kept, held: "a job that has not ended, or is on a schedule, is to go on from it" }
         : kept,
     ),
   );

@@ -1,9 +1,13 @@
-/** @file Of which ended jobs open jobs of a fleet are to go on (`run.checkpoint.from`), by their files. Wakes no worker; a call for each open job, of those that run or wait now. */
+/**
+ * @file Of which ended jobs others of a fleet are to go on (`run.checkpoint.from`), by their files: jobs that run or wait now, and the jobs of schedules. Wakes no
+ * worker; a call for each of them.
+ */
 
 import type { Client } from "@temporalio/client";
 import { firstInput } from "../../client/first-input.ts";
 import { FLEET_KEY } from "../../client/search-keys.ts";
 import { jobId } from "../../domain/values/ids.ts";
+import { cronScheduleId, type CronInput } from "../../protocol/cron.ts";
 import { JOB_WORKFLOW } from "../../protocol/messages.ts";
 
 const ASKED_AT_ONCE = 16;
@@ -25,6 +29,14 @@ export async function wantedCheckpoints(
         if (from !== undefined) wanted.add(from);
       }),
     );
+  const prefix = cronScheduleId(fleet, "");
+  for await (const { scheduleId, memo } of client.schedule.list()) {
+    if (memo?.["fleet"] !== fleet || !scheduleId.startsWith(prefix)) continue;
+    const { action } = await client.schedule.getHandle(scheduleId).describe();
+    const [input] = (action.args ?? []) as readonly Partial<CronInput>[];
+    const from = fromIn(input?.terms?.file);
+    if (from !== undefined) wanted.add(from);
+  }
   return wanted;
 }
 

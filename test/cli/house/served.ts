@@ -2,6 +2,7 @@
 
 import { WorkflowNotFoundError } from "@temporalio/client";
 import { defaultPayloadConverter } from "@temporalio/common";
+import { cronScheduleId } from "../../../protocol/cron.ts";
 import { JOB_WORKFLOW, LOBBY_WORKFLOW, fleetWorkflowId } from "../../../protocol/messages.ts";
 
 /** `open`, or how and when it ended. */
@@ -16,7 +17,9 @@ export interface ServedFleet {
   readonly lobbies: readonly (readonly unknown[])[];
   /** Files of jobs that run or wait. */
   readonly files?: ReadonlyMap<string, object>;
-  /** Called after each list of them. */
+  /** Files of the jobs of schedules, by the schedules' names. */
+  readonly crons?: ReadonlyMap<string, object>;
+  /** Called after each list of jobs. */
   readonly onListed?: () => void;
   /** Called before each answer on a job. */
   readonly onAsked?: (job: string) => void;
@@ -28,6 +31,7 @@ export function temporalOf({
   runs,
   lobbies,
   files,
+  crons = new Map(),
   onListed,
   onAsked,
 }: ServedFleet): object {
@@ -94,6 +98,20 @@ export function temporalOf({
           return Promise.reject(Object.assign(new Error("not found"), { code: 5 }));
         return Promise.resolve({ history: { events }, nextPageToken: new Uint8Array() });
       },
+    },
+    schedule: {
+      async *list() {
+        await Promise.resolve();
+        yield { scheduleId: "of-somebody-else" };
+        for (const name of crons.keys())
+          yield { scheduleId: cronScheduleId(fleet, name), memo: { fleet } };
+      },
+      getHandle: (scheduleId: string) => ({
+        describe: () => {
+          const file = crons.get(scheduleId.slice(cronScheduleId(fleet, "").length));
+          return Promise.resolve({ action: { args: [{ terms: { file } }] } });
+        },
+      }),
     },
     workflow: {
       getHandle: (workflowId: string) => ({
