@@ -175,7 +175,7 @@ export interface AuditOrder {
   readonly holders: readonly Holder[];
   /** Those of the holders that are to assert what they hold, if they live. */
   readonly asked: readonly JobId[];
-  /** Leases that hosts run and no job has claimed, of those that are asked. Absent where there are none. */
+  /** Leases that hosts run and no job has claimed, of arrays among the holders; bounded. Absent where there are none. */
   readonly doubted?: readonly { readonly jobId: JobId; readonly lease: LeaseId }[];
 }
 

@@ -13,6 +13,7 @@ import type { SweepInput } from "../../protocol/fleet.ts";
 
 const MAX_HOLDERS = 1_000;
 const MAX_REQUESTS = 200;
+const MAX_DOUBTED = 1_000;
 const HEAD_OF_QUEUE = 20;
 /** Runs that were granted lately end most often; later their agents notice first. */
 const PERIOD_MS = 30_000;
@@ -31,13 +32,19 @@ export function auditOrder(ledger: Ledger, from: number): AuditOrder {
     ...nextAmong(requests, from, MAX_REQUESTS),
   ];
   const unique = new Map(holders.map((holder) => [`${holder.jobId} ${holder.runId}`, holder]));
-  const doubted = leases.flatMap(({ id, jobId, isUnconfirmed }) =>
-    isUnconfirmed === true ? [{ jobId, lease: id }] : [],
+  const isLookedAt = new Set(holders.map(({ jobId }) => jobId));
+  const unclaimed = leases.filter(({ isUnconfirmed }) => isUnconfirmed === true);
+  // Arrays alone deny; after a loss of the ledger every lease is unclaimed, and an order has room for some.
+  const deniable = unclaimed.filter(
+    ({ jobId, slots }) => slots !== undefined && isLookedAt.has(jobId),
   );
+  const doubted = nextAmong(deniable, from, MAX_DOUBTED);
   return {
     holders: [...unique.values()],
-    asked: [...new Set(doubted.map(({ jobId }) => jobId))],
-    ...(doubted.length > 0 && { doubted }),
+    asked: [...new Set(unclaimed.map(({ jobId }) => jobId))],
+    ...(doubted.length > 0 && {
+      doubted: doubted.map(({ id, jobId }) => ({ jobId, lease: id })),
+    }),
   };
 }
 
