@@ -53,10 +53,7 @@ export async function openServiceSite(options: ServiceSiteOptions): Promise<Serv
     const place = ["--isolated", "--address", world.address, "--fleet", world.fleet];
     const endpoint = spawn(
       process.execPath,
-      [
-        commandLine(),
-        ...["serve", "replicas", file, "--port", "0", "--json", ...place],
-      ],
+      [commandLine(), ...["serve", "replicas", file, "--port", "0", "--json", ...place]],
       { env: { ...request.env, NO_COLOR: "1" }, stdio: ["ignore", "pipe", "pipe"] },
     );
     endpoints.push(endpoint);

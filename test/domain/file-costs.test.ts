@@ -74,7 +74,8 @@ describe("the value of a job file is judged in linear time, with", () => {
 });
 
 it("a file of several jobs is read in linear time", () => {
-  const one = (at: number): string => `---\nname: j${at}\ngang: 1\nrun: { command: [x] }\n${"# x\n".repeat(20)}`;
+  const one = (at: number): string =>
+    `---\nname: j${at}\ngang: 1\nrun: { command: [x] }\n${"# x\n".repeat(20)}`;
   const read = (count: number): void => {
     for (const document of documentsOf(lines(count, one))) readJob(inItsLines(document));
   };

@@ -55,19 +55,27 @@ export interface KeptModel extends KeptFacts {
 const MADE = 1;
 /** Room beyond the weights: small parameters are repeated in parts, and the file system has its own. */
 const ROOM = 1.25;
+/** Launches share memory in the same place, and a container may have little of it. */
+const MOST_OF_FREE = 0.5;
 
 export interface KeptFor {
   readonly modelFile: string;
+  /** The file as it lay before it was read: one that was replaced meanwhile is another. */
+  readonly lies: readonly number[];
   readonly plan: Pick<ServingPlan, "model" | "gpus" | "parts">;
   readonly isBatching: boolean;
 }
 
-export function weightsKey({ modelFile, plan, isBatching }: KeptFor): string {
+export function howItLies(modelFile: string): readonly number[] {
   const { dev, ino, size, mtimeMs, ctimeMs } = statSync(modelFile);
+  return [dev, ino, size, mtimeMs, ctimeMs];
+}
+
+export function weightsKey({ modelFile, lies, plan, isBatching }: KeptFor): string {
   const { model, gpus, parts } = plan;
   const words = [
     ...[MADE, onnxruntimeVersion(), process.arch, cpus()[0]?.model],
-    ...[modelFile, dev, ino, size, mtimeMs, ctimeMs, model, gpus, parts, isBatching],
+    ...[modelFile, ...lies, model, gpus, parts, isBatching],
   ];
   return createHash("sha256").update(JSON.stringify(words)).digest("hex").slice(0, 32);
 }
@@ -108,7 +116,7 @@ export function beginKeeping(
   };
   try {
     const { bavail, bsize } = statfsSync(dir);
-    if (modelBytes * ROOM > Math.min(mostBytes, bavail * bsize)) return undefined;
+    if (modelBytes * ROOM > Math.min(mostBytes, MOST_OF_FREE * bavail * bsize)) return undefined;
     closeSync(openSync(writing, "wx", PRIVATE_FILE));
   } catch {
     return undefined;

@@ -25,6 +25,7 @@ import { measureLaneCosts } from "./lane-costs.ts";
 import {
   beginKeeping,
   findKept,
+  howItLies,
   removeKept,
   weightsKey,
   type WeightsPlace,
@@ -126,7 +127,7 @@ async function keptService(
   plan: ServingPlan,
   events: ServeEvents,
 ): Promise<RunningService | undefined> {
-  const place = keepingPlace(request, plan);
+  const place = keepingPlace(request, plan, howItLies(request.modelFile));
   const kept = place && findKept(place.weights, place.key);
   if (place === undefined || kept === undefined) return undefined;
   const { name } = modelFileOf(request.modelFile);
@@ -145,11 +146,12 @@ async function loadedService(
   given: ServingPlan | undefined,
   events: ServeEvents,
 ): Promise<RunningService> {
+  const lies = howItLies(request.modelFile);
   const model = readModel(request.modelFile);
   const plan =
     fittingPlan(request, { given, model }, events) ?? (await madePlan(request, model, events));
   events.say(`loading ${model.name} ${servingPlanLine(plan)}`);
-  const place = keepingPlace(request, plan);
+  const place = keepingPlace(request, plan, lies);
   const keeping = place && beginKeeping(place.weights, place.key, model.bytes.length);
   const opened = await openService(model, plan, {
     ...request.service,
@@ -166,9 +168,11 @@ async function loadedService(
 function keepingPlace(
   { weights, modelFile, devices, service }: ServeRequest,
   plan: ServingPlan,
+  lies: readonly number[],
 ): { readonly weights: WeightsPlace; readonly key: string } | undefined {
   if (weights === undefined || devices === "cuda") return undefined;
-  return { weights, key: weightsKey({ modelFile, plan, isBatching: service.maxBatch > 1 }) };
+  const isBatching = service.maxBatch > 1;
+  return { weights, key: weightsKey({ modelFile, lies, plan, isBatching }) };
 }
 
 const mebibytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);

@@ -23,6 +23,7 @@ import {
   beginKeeping,
   findKept,
   removeKept,
+  howItLies,
   weightsKey,
   type WeightsPlace,
 } from "../../../workers/serving/kept-weights.ts";
@@ -77,7 +78,8 @@ async function answersOf(service: ModelService): Promise<readonly number[]> {
 }
 
 const options = SERVICE_DEFAULTS;
-const keyOf = (plan: ServingPlan): string => weightsKey({ modelFile, plan, isBatching: true });
+const keyOf = (plan: ServingPlan): string =>
+  weightsKey({ modelFile, lies: howItLies(modelFile), plan, isBatching: true });
 
 /** Serves the model as a first service does. */
 async function first(plan: ServingPlan): Promise<readonly number[]> {
@@ -112,10 +114,13 @@ describe("weights that a host keeps", () => {
     const [whole, halves] = [await planFor(1), await planFor(2)];
     const former = keyOf(whole);
     expect(keyOf(halves)).not.toBe(former);
-    expect(weightsKey({ modelFile, plan: whole, isBatching: false })).not.toBe(former);
+    const lies = howItLies(modelFile);
+    expect(weightsKey({ modelFile, lies, plan: whole, isBatching: false })).not.toBe(former);
     expect(keyOf(whole)).toBe(former);
     utimesSync(modelFile, new Date(1_000), new Date(1_000));
     expect(keyOf(whole)).not.toBe(former);
+    // One that was replaced while a service read it keeps the former one's name.
+    expect(weightsKey({ modelFile, lies, plan: whole, isBatching: true })).toBe(former);
   });
 
   it("are written by one service at a time, whole or not at all", async () => {
