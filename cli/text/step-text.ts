@@ -54,8 +54,12 @@ function endOf(
   if (spec?.steps === undefined || stepMs === undefined) return undefined;
   if (startedAtMs === undefined || attempts.at(-1)?.endedAtMs !== undefined) return undefined;
   const done = attempts.slice(0, -1).reduce((sum, attempt) => sum + stepsOf(attempt, stepMs), 0);
-  return startedAtMs + Math.max(0, spec.steps - done) * stepMs;
+  const endsAtMs = startedAtMs + Math.max(0, spec.steps - done) * stepMs;
+  return endsAtMs <= LAST_DATE_MS ? endsAtMs : undefined;
 }
+
+/** No later time is a date (ECMA-262, time values). */
+const LAST_DATE_MS = 8.64e15;
 
 /** Those for which a run that has ended had time; `usualMs`: where nobody knows its step. */
 function stepsOf(attempt: Attempt, usualMs: number): number {
