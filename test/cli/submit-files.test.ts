@@ -70,6 +70,7 @@ function server(known: readonly string[]) {
       submitted.push(job);
       return Promise.resolve({ jobId: jobId(`id-${submitted.length}`), isNew: true });
     },
+    checkStarts: () => Promise.resolve(),
     job: (id: string) => ({
       ending: () =>
         known.includes(id)
@@ -82,7 +83,7 @@ function server(known: readonly string[]) {
 it("a file of several jobs is submitted in order, and names become the ids of earlier jobs", async () => {
   const there = server(["other-1"]);
   const words = ["submit", "-", "--group", "nightly-12"];
-  const client = { submit: there.submit, job: there.job as unknown as OrbweaverClient["job"] };
+  const client = { ...there, job: there.job as unknown as OrbweaverClient["job"] };
   const { code, stdout, stderr } = await run(words, { cwd, client, input: STEPS });
   expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: "id-1\nid-2\nid-3\n", stderr: "" });
   expect(there.submitted).toMatchObject([
@@ -108,7 +109,7 @@ it.each<[string, string, RegExp]>([
   ["one of two names", STEPS.replaceAll("train", "prepare"), /is the name of 2 jobs before it/],
 ])("of a file of several jobs nothing is submitted for %s", async (_what, input, wantError) => {
   const there = server(["other-1"]);
-  const client = { submit: there.submit, job: there.job as unknown as OrbweaverClient["job"] };
+  const client = { ...there, job: there.job as unknown as OrbweaverClient["job"] };
   const { code, stderr } = await run(["submit", "-"], { cwd, client, input });
   expect(code).toBeGreaterThan(0);
   expect(stderr).toMatch(wantError);
@@ -121,8 +122,8 @@ it("one key is not for several jobs", async () => {
 });
 
 it("takes a file also by its flag", async () => {
-  const { submit } = server([]);
+  const { submit, checkStarts } = server([]);
   const words = ["submit", "--file", "good.yaml", "--file", "good.yaml", "good.yaml"];
-  const { code, stdout } = await run(words, { cwd, client: { submit } });
+  const { code, stdout } = await run(words, { cwd, client: { submit, checkStarts } });
   expect([code, stdout]).toEqual([0, "id-1\nid-2\nid-3\n"]);
 });
