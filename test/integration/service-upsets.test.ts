@@ -29,5 +29,6 @@ it("answers cold requests as a process of onnxruntime does", async () => {
   const { bars } = await coldRequests(
     requestOf({ "cold-rounds": 2, "cold-blocks": 1, "cold-width": 32 }),
   );
-  expect(bars.find(({ id }) => id === "cold-answers")).toMatchObject({ got: 2, holds: true });
+  // Of a host that keeps weights, and of one that keeps none.
+  expect(bars.find(({ id }) => id === "cold-answers")).toMatchObject({ got: 4, holds: true });
 }, 360_000);
