@@ -18,9 +18,19 @@ beforeAll(async () => {
 });
 afterAll(() => world.stop());
 
-const eventsOf = async (workflowId: string) =>
-  (await world.temporal.workflow.getHandle(workflowId).fetchHistory()).events ?? [];
-const fleetEvents = () => eventsOf(fleetWorkflowId(world.fleet));
+const eventsOf = async (workflowId: string, runId?: string) =>
+  (await world.temporal.workflow.getHandle(workflowId, runId).fetchHistory()).events ?? [];
+
+/** Of the fleet's run with this id and of those after it: a flood may end a run at any time. */
+async function fleetEventsFrom(firstRunId: string) {
+  const all: Awaited<ReturnType<typeof eventsOf>>[number][] = [];
+  for (let runId = firstRunId; runId !== "";) {
+    const events = await eventsOf(fleetWorkflowId(world.fleet), runId);
+    all.push(...events);
+    runId = events.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ?? "";
+  }
+  return all;
+}
 
 /** Its request has come to its fleet by then. */
 async function untilAdmitted(jobId: string): Promise<void> {
@@ -29,9 +39,10 @@ async function untilAdmitted(jobId: string): Promise<void> {
 }
 
 it("reads the request of another tenant before most of a flood that came earlier", async () => {
-  const known = (await fleetEvents()).length;
-  await world.kill("fleet");
   const { temporal, orbweaver, fleet } = world;
+  const { runId } = await temporal.workflow.getHandle(fleetWorkflowId(fleet)).describe();
+  await world.kill("fleet");
+  const known = (await fleetEventsFrom(runId)).length;
   const flood = { count: REQUESTS, inFlight: 4, label: `${fleet}-flood` };
   expect(await FLOODS.requests(world, flood)).toBe(REQUESTS);
   const { jobId } = await orbweaver.submit(
@@ -52,7 +63,7 @@ it("reads the request of another tenant before most of a flood that came earlier
   );
   const grantedAtMs = [...leases.values()].find((lease) => lease.jobId === jobId)?.grantedAtMs ?? 0;
   await world.until("all of the flood is read", (ledger) => ledger.nextArrival > REQUESTS, 120_000);
-  const turnsEndedAtMs = (await fleetEvents())
+  const turnsEndedAtMs = (await fleetEventsFrom(runId))
     .slice(known)
     .filter(({ markerRecordedEventAttributes: marker }) => marker)
     .map(({ eventTime: time }) => Number(time?.seconds) * 1_000 + (time?.nanos ?? 0) / 1e6);
