@@ -3,14 +3,11 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { CHECKED_FLEETS } from "../../../bench/plan/checked-fleets.ts";
-import { simulateStep } from "../../../bench/plan/flow-simulation.ts";
-import { linkFloorMs } from "../../../bench/plan/link-floor.ts";
 import { megatronFlags, publishedBytes } from "../../../bench/plan/published-memory.ts";
-import { simulatedPlan } from "../../../bench/plan/simulated-plan.ts";
 import { MODEL_PRESETS } from "../../../domain/model/model-presets.ts";
 import type { TransformerShape } from "../../../domain/model/transformer-shape.ts";
 import { randomFrom, shuffled } from "../../../lib/random.ts";
-import { FSDP2, MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
+import { FSDP2 } from "../../../planning/parallelism/framework.ts";
 import { memoryGiB } from "../../../planning/parallelism/memory-parts.ts";
 import type { PlanModel } from "../../../planning/parallelism/models.ts";
 import { planDocument, planLine } from "../../../planning/parallelism/plan-document.ts";
@@ -26,10 +23,9 @@ import { stageMemory } from "../../../planning/parallelism/stage-memory.ts";
 import { playedStep, stepTime } from "../../../planning/parallelism/step-time.ts";
 import { presetModel } from "../../../planning/parallelism/transformer-layers.ts";
 import { caseCount } from "../../support/case-count.ts";
+import { expectStep } from "./expect-step.ts";
 import { host, siteOf } from "./sites.ts";
 
-const ROUNDING = 1e-9;
-const { gradientBytes } = MEGATRON_CORE;
 const GIB = 2 ** 30;
 
 const H100 = { gpuType: "H100", teraflops: 989, inside: { gbs: 337, latencyMs: 0.01 } };
@@ -245,16 +241,7 @@ test("any split that shares out sequences: link's bytes ÷ rate ≤ played step 
           at === 0 ? 0 : at === count ? model.layers.length : 1 + Math.round(at * blocks),
         ),
       });
-      const sums = layerSums(model);
-      const bound = stepTime(split, { site, sums });
-      const played = playedStep(split, { site, sums });
-      const plan = { model, site, split, gradientBytes };
-      const simulatedMs = simulateStep(simulatedPlan(plan)).stepMs + played.parts.updateMs;
-      expect(linkFloorMs(plan)).toBeLessThanOrEqual(played.totalMs * (1 + ROUNDING));
-      expect(linkFloorMs(plan)).toBeLessThanOrEqual(bound.totalMs * (1 + ROUNDING));
-      expect(Math.abs(played.totalMs / simulatedMs - 1)).toBeLessThan(1e-5);
-      for (const { totalMs, parts } of [bound, played])
-        expect(Object.values(parts).reduce((sum, part) => sum + part, 0)).toBeCloseTo(totalMs, 5);
+      expectStep(split, { model, site, within: 1e-5 });
     }),
     { numRuns: caseCount(80) },
   );

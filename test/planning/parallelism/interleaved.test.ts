@@ -3,13 +3,10 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { CHECKED_FLEETS } from "../../../bench/plan/checked-fleets.ts";
-import { simulateStep } from "../../../bench/plan/flow-simulation.ts";
-import { linkFloorMs } from "../../../bench/plan/link-floor.ts";
 import { megatronFlags, publishedBytes } from "../../../bench/plan/published-memory.ts";
-import { simulatedPlan } from "../../../bench/plan/simulated-plan.ts";
 import { randomFrom, shuffled } from "../../../lib/random.ts";
 import { plainCandidate } from "../../../planning/parallelism/candidates.ts";
-import { frameworkOn, MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
+import { frameworkOn } from "../../../planning/parallelism/framework.ts";
 import type { PlanModel } from "../../../planning/parallelism/models.ts";
 import { pipelineMs } from "../../../planning/parallelism/pipeline-time.ts";
 import { planDocument } from "../../../planning/parallelism/plan-document.ts";
@@ -17,12 +14,10 @@ import { planTraining } from "../../../planning/parallelism/plan.ts";
 import { unitsOf, type PlanSite } from "../../../planning/parallelism/site.ts";
 import { layerSums, type Split } from "../../../planning/parallelism/split.ts";
 import { stageMemory } from "../../../planning/parallelism/stage-memory.ts";
-import { playedStep, stepTime } from "../../../planning/parallelism/step-time.ts";
+import { playedStep } from "../../../planning/parallelism/step-time.ts";
 import { caseCount } from "../../support/case-count.ts";
+import { expectStep } from "./expect-step.ts";
 import { host, preset, siteOf } from "./sites.ts";
-
-const ROUNDING = 1e-9;
-const { gradientBytes } = MEGATRON_CORE;
 
 test.each([
   { stages: 4, runs: 2, groups: 1 },
@@ -84,16 +79,7 @@ test("any interleaved split: link's bytes ÷ rate ≤ played step and bound, and
         cells: shuffled(units, randomFrom(seed)).slice(0, stages * replicas),
         bounds: runsOf(model, stages * runs),
       };
-      const sums = layerSums(model);
-      const bound = stepTime(split, { site, sums });
-      const played = playedStep(split, { site, sums });
-      const plan = { model, site, split, gradientBytes };
-      const simulatedMs = simulateStep(simulatedPlan(plan)).stepMs + played.parts.updateMs;
-      expect(linkFloorMs(plan)).toBeLessThanOrEqual(played.totalMs * (1 + ROUNDING));
-      expect(linkFloorMs(plan)).toBeLessThanOrEqual(bound.totalMs * (1 + ROUNDING));
-      expect(Math.abs(played.totalMs / simulatedMs - 1)).toBeLessThan(1e-5);
-      for (const { totalMs, parts } of [bound, played])
-        expect(Object.values(parts).reduce((sum, part) => sum + part, 0)).toBeCloseTo(totalMs, 6);
+      expectStep(split, { model, site, within: 1e-5 });
     }),
     { numRuns: caseCount(80) },
   );

@@ -10,16 +10,14 @@ import { simulatedPlan } from "../../../bench/plan/simulated-plan.ts";
 import { MODEL_PRESETS } from "../../../domain/model/model-presets.ts";
 import { randomFrom, shuffled } from "../../../lib/random.ts";
 import { fillRates, type Flow } from "../../../planning/parallelism/fair-rates.ts";
-import { DEEPSPEED, FSDP2, MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
+import { DEEPSPEED, FSDP2 } from "../../../planning/parallelism/framework.ts";
 import { pipelineMs } from "../../../planning/parallelism/pipeline-time.ts";
 import { unitsOf } from "../../../planning/parallelism/site.ts";
 import { layerSums, type Split } from "../../../planning/parallelism/split.ts";
 import { playedStep, stepTime } from "../../../planning/parallelism/step-time.ts";
 import { caseCount } from "../../support/case-count.ts";
+import { expectStep, ROUNDING } from "./expect-step.ts";
 import { preset } from "./sites.ts";
-
-const ROUNDING = 1e-9;
-const { gradientBytes } = MEGATRON_CORE;
 
 /** A model for each fleet, another one for each turn. */
 const cases = [...CHECKED_FLEETS.keys()].flatMap((fleet, at) =>
@@ -77,16 +75,7 @@ test("any split on any order of GPUs: link's bytes ÷ rate ≤ played step and b
         cells: shuffled(units, random).slice(0, stages * replicas),
         bounds: Array.from({ length: stages + 1 }, (_, at) => Math.round((at * layers) / stages)),
       };
-      const sums = layerSums(model);
-      const bound = stepTime(split, { site, sums });
-      const played = playedStep(split, { site, sums });
-      const plan = { model, site, split, gradientBytes };
-      const simulatedMs = simulateStep(simulatedPlan(plan)).stepMs + played.parts.updateMs;
-      expect(linkFloorMs(plan)).toBeLessThanOrEqual(played.totalMs * (1 + ROUNDING));
-      expect(linkFloorMs(plan)).toBeLessThanOrEqual(bound.totalMs * (1 + ROUNDING));
-      expect(Math.abs(played.totalMs / simulatedMs - 1)).toBeLessThan(1e-6);
-      for (const { totalMs, parts } of [bound, played])
-        expect(Object.values(parts).reduce((sum, part) => sum + part, 0)).toBeCloseTo(totalMs, 6);
+      expectStep(split, { model, site, within: 1e-6 });
     }),
     { numRuns: caseCount(120) },
   );
