@@ -29,24 +29,19 @@ import {
 import { coldSpans, SPANS } from "./cold-spans.ts";
 import { openJobs, openServiceSite, type Endpoint, type ServiceSite } from "./service-site.ts";
 
+/** Of one host, which keeps so much of the weights of served models. */
+const clusterOf = (name: "room" | "bare", host: string, weights: string): string => `
+  - name: ${name}
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: ${host}, gpus: 2, type: L40S, weights: ${weights} }`;
 const FLEET = `
 name: cold
 policy: { reserve: 0 }
-clusters:
-  - name: room
-    site: here
-    jurisdiction: EU
-    simulated: true
-    fabric: { bandwidth: 100 Gbps }
-    hosts:
-      - { name: c1, gpus: 2, type: L40S, weights: 1 GiB }
-  - name: bare
-    site: here
-    jurisdiction: EU
-    simulated: true
-    fabric: { bandwidth: 100 Gbps }
-    hosts:
-      - { name: c2, gpus: 2, type: L40S, weights: 0 GiB }
+clusters:${clusterOf("room", "c1", "1 GiB")}${clusterOf("bare", "c2", "0 GiB")}
 `;
 /** The host of one cluster keeps weights, that of the other none. */
 const serviceIn = (cluster: "room" | "bare"): string => `

@@ -6,6 +6,7 @@
  */
 
 import { patched, proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
+import { sliceOf } from "../../machines/fleet/inbox.ts";
 import { PROOF_MEMO } from "../../protocol/signed-job.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
@@ -33,8 +34,6 @@ interface Waiting {
   readonly refuse: (reason: string) => void;
 }
 
-const SLICE_WORDS = 1_000;
-const SLICE_BYTES = 512 * 1024;
 const NO_BYTES = new Uint8Array();
 
 const LOCALLY = proxyLocalActivities<WordActivities>({
@@ -164,14 +163,9 @@ function note({ sender, word, reason }: Omit<Disbelieved, "times" | "atMs">): vo
 export const disbelievedWords = (): readonly Disbelieved[] => [...disbelieved.values()];
 
 function takeSlice(): readonly Waiting[] {
-  let bytes = 0;
-  let count = 0;
-  for (const { word } of waiting) {
-    bytes += word.value.length;
-    if (count > 0 && (bytes > SLICE_BYTES || count >= SLICE_WORDS)) break;
-    count += 1;
-  }
-  return waiting.splice(0, count);
+  const isTaken = sliceOf<Waiting>(({ word }) => ({ entries: 1, bytes: word.value.length }));
+  const end = waiting.findIndex((each) => !isTaken(each));
+  return waiting.splice(0, end < 0 ? waiting.length : end);
 }
 
 /** Nothing of a word without a proof is looked at. */
