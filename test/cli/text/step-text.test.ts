@@ -80,7 +80,12 @@ test.each([
     live: [],
     want: 20 * HOUR,
   },
-  { name: "later than any date", attempts: [ran(0, {})], live: [{ stepMs: 1e12 }], want: undefined },
+  {
+    name: "later than any date",
+    attempts: [ran(0, {})],
+    live: [{ stepMs: 1e12 }],
+    want: undefined,
+  },
   { name: "no run goes on", attempts: [ran(0, { endedAtMs: HOUR })], live: [], want: undefined },
 ])("the last step ends $name", ({ attempts, live, want }) => {
   expect(stepOf({ attempts, spec }, live)?.endsAtMs).toBe(want);
