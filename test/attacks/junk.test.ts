@@ -1,6 +1,7 @@
 /**
  * @file Thousands of signals of junk to one fleet, fifty in flight all the time: its runs end, what they said is counted, and another tenant's jobs
- * end while the flood lasts, not when it is over.
+ * end when the flood is over at the latest. How long they take is judged by `bench floods`: a flood that begins on an idle fleet holds its first
+ * task at the server's lock (docs/decisions/0119-flooded-tasks-end.md).
  */
 
 import proto from "@temporalio/proto";
@@ -12,10 +13,6 @@ import { flooded, FLOODED_FLEET } from "./flooded-fleet.ts";
 const { WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND } =
   proto.temporal.api.enums.v1.WorkflowTaskFailedCause;
 
-/** The bar of `bench floods` is 10 s on two quiet cores; beside other tests it is missed. */
-const DURING_MS = 30_000;
-/** On a slow machine the flood itself lasts longer: a job may take this share of it. One that waits for its end takes all of it. */
-const DURING_SHARE = 0.6;
 const AFTER_MS = 30_000;
 
 let world: World;
@@ -33,7 +30,7 @@ it.each([5_000, 10_000])(
       inFlight: 50,
     });
     expect(taken).toBeGreaterThan(0.9 * count);
-    expect(Math.max(...duringMs)).toBeLessThan(Math.max(DURING_MS, DURING_SHARE * floodMs));
+    expect(Math.max(...duringMs)).toBeLessThan(floodMs + AFTER_MS);
     expect(Math.min(...afterMs)).toBeLessThan(AFTER_MS);
     const { deadLetters } = await world.ledger();
     expect(deadLetters.length).toBeLessThanOrEqual(50);
