@@ -37,7 +37,7 @@ const LAUNCHES = [
 ].map((name) => `test/agent/${name}.test.ts`);
 
 /** What a test waits for comes within a second on a quiet machine; Vitest's own patience, a second, is too little on a busy one. */
-const PATIENCE = { poll: { timeout: 60_000 } };
+const PATIENCE = { poll: { timeout: 120_000 } };
 
 const OFFLINE = {
   setupFiles: ["test/support/unit-setup.ts"],
@@ -51,8 +51,8 @@ const OFFLINE = {
 
 const ON_A_SERVER = {
   globalSetup: ["test/support/server-setup.ts"],
-  testTimeout: 240_000,
-  hookTimeout: 240_000,
+  testTimeout: 360_000,
+  hookTimeout: 360_000,
   fileParallelism: false,
   expect: PATIENCE,
 };

@@ -76,27 +76,32 @@ describe("with threads that only wait", () => {
     return [stats.method, stats.candidates];
   };
 
+  /** How often the thread has answered by its first answer in time: on a busy machine its start may take longer than a question waits. */
+  const answersOnceDecided = async (): Promise<number> => {
+    for (;;) {
+      const [method, answers] = await answerAfter(0);
+      if (method === "decide") return answers;
+      await sleep(20);
+    }
+  };
+
   test("one that overran keeps what it has loaded and answers again as soon as it is done", async () => {
-    expect(await answerAfter(0)).toEqual(["decide", 1]);
+    const before = await answersOnceDecided();
+    fallbacks.length = 0;
     const [[late], [meanwhile]] = [await answerAfter(LATE_MS), await answerAfter(0)];
     expect([late, meanwhile]).toEqual(["baseline", "baseline"]);
     expect(fallbacks).toEqual([
       `no plan within ${HASTY.wholeMs} ms`,
       "the last question has not been answered yet",
     ]);
-    for (let answer = await answerAfter(0); ; answer = await answerAfter(0)) {
-      if (answer[0] === "decide") {
-        // Two answers before this one: the thread is the same.
-        expect(answer[1]).toBe(3);
-        break;
-      }
-      await sleep(20);
-    }
+    // The late one and this one: the thread is the same.
+    expect(await answersOnceDecided()).toBeGreaterThanOrEqual(before + 2);
   });
 
   test("one that died is replaced", async () => {
+    const before = await answersOnceDecided();
     expect((await answerAfter(-1))[0]).toBe("baseline");
-    expect(await answerAfter(0)).toEqual(["decide", 1]);
+    expect(await answersOnceDecided()).toBeLessThan(before);
   });
 
   test("when both fail, the plan is empty and the next cycle comes soon", async () => {
@@ -106,7 +111,7 @@ describe("with threads that only wait", () => {
       wakeAtMs: 998,
       stats: { method: "none", candidates: 0 },
     });
-    expect((await answerAfter(0))[0]).toBe("decide");
+    expect(await answersOnceDecided()).toBeGreaterThan(0);
   });
 });
 

@@ -46,7 +46,7 @@ it("continues as new within its budget, again and again, and serves the others m
     const { runId } = await fleet.describe();
     expect((await world.cli([verb, "alpha/a4"])).code).toBe(0);
     await expect
-      .poll(async () => (await fleet.describe()).runId === runId, { timeout: 60_000 })
+      .poll(async () => (await fleet.describe()).runId === runId, { timeout: 120_000 })
       .toBe(false);
     const next = await fleet.describe();
     const input = await startedWith(world.temporal, { workflowId, runId: next.runId });

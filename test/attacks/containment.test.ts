@@ -3,13 +3,14 @@
  */
 
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { CONTAINER_KINDS } from "../../agent/containment/container.ts";
 import { eventually } from "../agent/fixture.ts";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = "contained";
 /** Seconds that no other process of the machine sleeps. */
@@ -53,7 +54,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await cli("down", "--stop-jobs").catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 it("a job that ends leaves nothing behind", async () => {

@@ -1,12 +1,8 @@
-/** @file Floods of a live fleet: another tenant's jobs of one GPU end during each, and soon afterwards. How soon exactly is a bar of `bench floods`. */
+/** @file Floods of a live fleet: another tenant's jobs of one GPU end during each, and afterwards. How soon is a bar of `bench floods`. */
 
-import { afterEach, beforeEach, expect, inject, it } from "vitest";
+import { afterEach, beforeEach, inject, it } from "vitest";
 import { startWorld, type World } from "../support/world.ts";
-import { flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
-
-/** A flood of junk delays the others for as long as it queues at the server (docs/decisions/0062-write-ahead-log.md). */
-const DURING_MS = 120_000;
-const AFTER_MS = 30_000;
+import { expectEnded, flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -17,9 +13,7 @@ afterEach(() => world.stop());
 it.each(FLOODS)(
   "another tenant's job ends during and after $count $flood",
   async (order) => {
-    const times = await flooded(world, order);
-    expect(Math.max(...times.duringMs)).toBeLessThan(DURING_MS);
-    expect(Math.min(...times.afterMs)).toBeLessThan(AFTER_MS);
+    expectEnded(await flooded(world, order));
   },
-  240_000,
+  400_000,
 );

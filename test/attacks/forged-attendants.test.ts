@@ -4,7 +4,7 @@
  */
 
 import { Client, type WorkflowHandle } from "@temporalio/client";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -48,6 +48,7 @@ import {
 } from "../../protocol/messages.ts";
 import { strangers } from "./attacker.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let dir = "";
 let world: World;
@@ -61,7 +62,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 const handlesOf = (workflowId: string): readonly WorkflowHandle[] =>

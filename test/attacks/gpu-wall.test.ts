@@ -4,7 +4,7 @@
  */
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -13,6 +13,7 @@ import { withGpuWall } from "../../agent/system/gpu-wall.ts";
 import { builtNative, eventually } from "../agent/fixture.ts";
 import { isRoot } from "../support/as-user.ts";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = "walled";
 const FLEET_FILE = `name: ${FLEET}
@@ -69,7 +70,7 @@ describe.runIf(canRun())("the GPU wall on a live fleet (needs root)", () => {
   });
   afterAll(async () => {
     await cli("down", "--stop-jobs").catch(() => undefined);
-    await rm(dir, { recursive: true, force: true });
+    removeFolder(dir);
   });
 
   it("each job opens its own GPU, is refused the other's, and is told of its own by id", async () => {

@@ -3,7 +3,7 @@
  * told by updates from then on; a lobby, a presence and the learners begin their next run in time.
  */
 
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -26,6 +26,7 @@ import {
 } from "../../protocol/messages.ts";
 import { hearsNoSignal } from "../../protocol/signal-limit.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = `
 name: junk
@@ -57,7 +58,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 /** Junk until so many were taken, or the server takes no more for the run; answers with their number. */
@@ -194,5 +195,5 @@ it.each([
       .toBe(false);
     expect((await run.describe()).status.name).toBe("RUNNING");
   },
-  300_000,
+  400_000,
 );

@@ -6,7 +6,7 @@
 
 import { WorkflowFailedError } from "@temporalio/client";
 import { ActivityFailure } from "@temporalio/common";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -23,6 +23,7 @@ import { PROOF_MEMO, READER_CONTENT } from "../../protocol/signed-job.ts";
 import { decodedPayloads } from "../../client/payloads.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { startAttacker, type Attacker } from "./attacker.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let dir = "";
 let world: World;
@@ -37,7 +38,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await attacker.stop();
   await world.stop();
-  rmSync(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 /** What the host says to an order of the attacker's. */
@@ -62,7 +63,7 @@ async function runningVictim() {
     run: { command: ["sh", "-c", "echo a secret; sleep 600"] },
   });
   const job = world.orbweaver.job(jobId);
-  await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("running");
+  await expect.poll(async () => (await job.view()).state, { timeout: 120_000 }).toBe("running");
   const ledger = await world.ledger();
   const lease = [...ledger.leases.values()].find((each) => each.jobId === jobId);
   const host = lease?.gpus[0]?.host;

@@ -6,7 +6,7 @@
 import { Client } from "@temporalio/client";
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import { Worker } from "@temporalio/worker";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -27,6 +27,7 @@ import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { workflowBundle } from "../../workers/workflow-bundle.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const UNBOUND = newKeyLine().replace("bound:", "");
 let dir = "";
@@ -40,7 +41,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 /** Signs as Orbweaver's own processes do, and writes payloads by `encode`. */

@@ -5,13 +5,14 @@
  */
 
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
-import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import { asUser, isRoot, NOBODY, statusAs } from "../support/as-user.ts";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = "private";
 const SECRET = "s3cret-w0rd";
@@ -46,7 +47,7 @@ run:
 });
 afterAll(async () => {
   await cli("down", "--stop-jobs").catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 it("database, logs, state and checkpoints have no right of others on the way to them", async () => {

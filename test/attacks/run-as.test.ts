@@ -1,12 +1,13 @@
 /** @file Level 2, an admitted submitter on an agent of root: its processes are those of its tenant's user, and see and reach no more than that user. */
 
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { ownIdentity } from "../../access/own-identity.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 describe.runIf(isRoot)("level 2: an agent of root with a policy", () => {
   let dir = "";
@@ -34,7 +35,7 @@ limits: { openFiles: 4096 }
   });
   afterAll(async () => {
     await world.stop();
-    for (const each of [dir, open]) rmSync(each, { recursive: true, force: true });
+    for (const each of [dir, open]) removeFolder(each);
   });
 
   const run = async (script: string, env: object = {}): Promise<string> => {

@@ -4,7 +4,7 @@
  */
 
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { userInfo } from "node:os";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -22,6 +22,7 @@ import { isRoot } from "../support/as-user.ts";
 import { type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let dir = "";
 let world: World;
@@ -75,7 +76,7 @@ afterAll(async () => {
     await world.orbweaver.job(job).outcome();
   } finally {
     await world.stop();
-    rmSync(dir, { recursive: true, force: true });
+    removeFolder(dir);
   }
 });
 

@@ -126,9 +126,12 @@ it("entries of strange values change nothing in the ledger, and the fleet names 
   for (const entry of strange) await fleet.signal(inboxSignal, [entry]);
   await fleet.signal(inboxSignal, strange);
   await bystanderEnds();
-  const after = await world.until("it names them", ({ deadLetters }) => deadLetters.length > 0);
+  // The bystander's lease is read a moment after the job has ended.
+  const after = await world.until(
+    "it names them, and nothing is held",
+    ({ deadLetters, leases }) => deadLetters.length > 0 && leases.size === 0,
+  );
   expect(after.requests.size).toBe(0);
-  expect(after.leases.size).toBe(0);
   expect(after.nextToken).toBeLessThan(before.nextToken + 10);
 });
 
@@ -169,7 +172,7 @@ it("an array hears a grant and a call that came before its file was read", async
           ({ activityTaskScheduledEventAttributes: scheduled }) =>
             scheduled?.activityType?.name === "run",
         ),
-      { timeout: 60_000 },
+      { timeout: 120_000 },
     )
     .toBe(true);
   await world.orbweaver.job(workflowId).cancel();

@@ -4,7 +4,7 @@
  */
 
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { userInfo } from "node:os";
 import { join } from "node:path";
@@ -22,6 +22,7 @@ import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
 import { type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer, tokenPart } from "../../bench/interactive/stand-in-issuer.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 /** The kernel has room for 107 bytes of a socket's path. */
 let dir = "";
@@ -70,7 +71,7 @@ afterAll(async () => {
     await Promise.all([service.close(), hasty.close()]);
   } finally {
     await world.stop();
-    rmSync(dir, { recursive: true, force: true });
+    removeFolder(dir);
   }
 });
 

@@ -5,7 +5,7 @@
  */
 
 import type { WorkflowHandle } from "@temporalio/client";
-import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -18,6 +18,7 @@ import { contentOfSpec, PROOF_AGE_MS, PROOF_MEMO } from "../../protocol/signed-j
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
 import { startAttacker, type Attacker } from "./attacker.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let dir = "";
 let world: World;
@@ -31,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 /** What the attacks want to run; it exists when one has succeeded. */
@@ -240,7 +241,7 @@ describe.runIf(isRoot)("level 2: a process of another user", () => {
     expect(`${alone.stdout}${alone.stderr}`).toMatch(/NOT_ALLOWED/);
     expect(alone.code).not.toBe(0);
     expect(existsSync(loot())).toBe(false);
-    rmSync(home, { recursive: true, force: true });
+    removeFolder(home);
   });
 });
 

@@ -17,9 +17,13 @@ export interface Look {
   readonly colorScheme?: "light" | "dark";
 }
 
+/** What a test waits for comes within a second on a quiet machine. */
+const PATIENCE_MS = 90_000;
+
 export async function openPage(browser: Browser, url: string, look: Look = {}): Promise<Opened> {
   const { width = 1_400, height = 900, colorScheme = "light" } = look;
   const page = await browser.newPage({ viewport: { width, height }, colorScheme });
+  page.setDefaultTimeout(PATIENCE_MS);
   const complaints: string[] = [];
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());

@@ -1,7 +1,7 @@
 /** The units and the manifest of deploy/: what they run is what the command takes, and their parts fit each other. */
 
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -11,6 +11,7 @@ import { fleetKeyFiles } from "../../access/role-keys.ts";
 import { stateRoot } from "../../workers/state.ts";
 import { run } from "../cli/run.ts";
 import { ROOT } from "./pages.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const UNITS = join(ROOT, "deploy/systemd");
 const units = readdirSync(UNITS).filter((name) => name.endsWith(".service"));
@@ -145,7 +146,7 @@ describe("units of systemd", () => {
         expect([name, status, own]).toEqual([name, 0, []]);
       }
     } finally {
-      rmSync(folder, { recursive: true, force: true });
+      removeFolder(folder);
     }
   });
 });

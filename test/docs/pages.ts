@@ -6,9 +6,10 @@
  */
 
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { removeFolder } from "../support/remove-folder.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 
@@ -111,7 +112,7 @@ export function openScratch(): Scratch {
       return done.stdout;
     },
     remove: () => {
-      rmSync(folder, { recursive: true, force: true });
+      removeFolder(folder);
     },
   };
 }

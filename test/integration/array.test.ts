@@ -1,7 +1,7 @@
 /** @file Job arrays on a real server: every task once, retries, orders to tasks, lost processes, and what it costs. */
 
 import { ApplicationFailure, WorkflowFailedError } from "@temporalio/client";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -16,6 +16,7 @@ import {
   type TaskCounts,
 } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = `
 name: arrays
@@ -37,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 const array = (count: number, script: string, more: Partial<JobFile> = {}): JobFile => ({
@@ -68,7 +69,7 @@ async function failureOf(jobId: string): Promise<{ type: unknown; details: JobFa
 }
 
 async function untilView(jobId: string, check: (view: JobView) => boolean): Promise<JobView> {
-  for (const endAtMs = Date.now() + 60_000; ;) {
+  for (const endAtMs = Date.now() + 120_000; ;) {
     const view = await world.orbweaver.job(jobId).view();
     if (check(view)) return view;
     if (Date.now() > endAtMs) throw new Error(`never came true: ${JSON.stringify(view)}`);
@@ -228,7 +229,7 @@ describe("orders", () => {
     const script = `while [ ! -e ${go} ]; do sleep 0.1; done`;
     const jobId = await submit(array(6, script, { array: { count: 6, parallel: 2 } }));
     await expect
-      .poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 60_000 })
+      .poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 120_000 })
       .toBe("running");
     await handle(jobId).signal(assertSignal, { leases: [leaseId(token(999_999))] });
     await writeFile(go, "");

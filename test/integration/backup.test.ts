@@ -18,6 +18,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-backup-"));
 const state = path.join(folder, "state");
@@ -27,7 +28,7 @@ const go = path.join(folder, "go");
 
 afterAll(async () => {
   await cli("down", "--stop-jobs", "--purge");
-  rmSync(folder, { recursive: true, force: true });
+  removeFolder(folder);
 });
 
 interface Listed {
@@ -46,7 +47,7 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   const waitForGo = `until [ -e '${go}' ]; do sleep 0.2; done`;
   await cli("submit", "--key", "runs", "--gpus", "2", "--", "sh", "-c", waitForGo);
   await cli("submit", "--key", "waits", "--gpus", "8", "--", "true");
-  await expect.poll(states, { timeout: 60_000 }).toMatchObject({ runs: "running" });
+  await expect.poll(states, { timeout: 120_000 }).toMatchObject({ runs: "running" });
   const taken = JSON.parse(await cli("backup", backup, "--json")) as object;
   expect(taken).toMatchObject({ fleet: "kept", folder: backup, left: [] });
   await expect(cli("backup", backup)).rejects.toThrow(/is there already/);
@@ -65,7 +66,7 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   expect(await cli("logs", "held")).toContain("held until then");
   const { gpus } = JSON.parse(await cli("fleet", "show", "--json")) as { gpus: object };
   expect(gpus).toMatchObject({ held: 0, vacating: 0 });
-}, 300_000);
+}, 400_000);
 
 interface Doctored {
   readonly findings: readonly { readonly check: string; readonly verdict: string }[];

@@ -22,5 +22,5 @@ it.skipIf(terminalTrouble() !== undefined)(
     expect(code).toBe(holds ? 0 : 1);
     expect(await benchRunsLeft(address)).toBe(0);
   },
-  240_000,
+  400_000,
 );

@@ -257,7 +257,7 @@ it(
     expect(said("orbweaver_pending_jobs{") ?? 0).toBe(0);
     // A host that is silent for a while on a busy machine comes back.
     await expect
-      .poll(async () => valueOf(await shown.scrape(), FREE_GPUS), { timeout: 60_000 })
+      .poll(async () => valueOf(await shown.scrape(), FREE_GPUS), { timeout: 120_000 })
       .toBe(8);
   },
   2 * PATIENCE_MS,

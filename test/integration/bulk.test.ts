@@ -53,7 +53,7 @@ it("a thousand jobs of one process are submitted in order, each once", async () 
   expect(answers).toEqual(
     jobs.map(({ idempotencyKey }) => ({ jobId: idempotencyKey, isNew: true })),
   );
-  await expect.poll(() => countOf(prefix), { timeout: 60_000, interval: 1_000 }).toBe(COUNT);
+  await expect.poll(() => countOf(prefix), { timeout: 120_000, interval: 1_000 }).toBe(COUNT);
   // All of them again, as after a lost answer.
   const again = await world.orbweaver.submitAll(jobs.slice(0, 50), { isQueuedAnyway: true });
   expect(again.every(({ isNew }) => !isNew)).toBe(true);
@@ -82,9 +82,9 @@ it("one file has many jobs; several processes send theirs at once, and later one
     );
   }
   await expect
-    .poll(() => countOf("many-"), { timeout: 60_000, interval: 1_000 })
+    .poll(() => countOf("many-"), { timeout: 120_000, interval: 1_000 })
     .toBe(PROCESSES * EACH);
-}, 300_000);
+}, 400_000);
 
 it("a bad job of a file refuses all of it, with its place", async () => {
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-bulk-"));

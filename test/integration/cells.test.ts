@@ -6,7 +6,7 @@
 import { Client } from "@temporalio/client";
 import { DefaultLogger, NativeConnection, Runtime } from "@temporalio/worker";
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
@@ -17,6 +17,7 @@ import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import { fleetWorkflowId, ledgerQuery } from "../../protocol/messages.ts";
 import { eventually, playFleet, type PlayedFleet } from "../support/played-fleet.ts";
 import { fleetOf, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 describe("a job that is offered to a second fleet", () => {
   let connection: NativeConnection;
@@ -118,7 +119,7 @@ clusters:
         .terminate("end of test")
         .catch(() => undefined);
     await proxy.close();
-    await rm(folder, { recursive: true, force: true });
+    removeFolder(folder);
   });
 
   /** Each start of a job's processes is a line. */
@@ -176,7 +177,7 @@ clusters:
         },
       }),
     );
-    await expect.poll(() => startsOf("runner"), { timeout: 60_000 }).toEqual(["near/n1 0"]);
+    await expect.poll(() => startsOf("runner"), { timeout: 120_000 }).toEqual(["near/n1 0"]);
     const waiter = await world.orbweaver.submit(file("waiter"));
     await world.until("one waits", ({ requests }) => requests.size === 1);
     const { submittedAtMs } = await world.orbweaver.job(waiter.jobId).view();
@@ -194,17 +195,17 @@ clusters:
     await world.orbweaver.job(runner.jobId).move(OTHER);
     await expect
       .poll(async () => (await world.orbweaver.job(runner.jobId).view()).attempts.at(-1)?.end, {
-        timeout: 60_000,
+        timeout: 120_000,
       })
       .toBe("stopped");
     expect(await startsOf("runner")).toHaveLength(1);
     await world.start("fleet", ["worker", "--role", "fleet"]);
     await expect
-      .poll(() => startsOf("runner"), { timeout: 60_000 })
+      .poll(() => startsOf("runner"), { timeout: 120_000 })
       .toEqual(["near/n1 0", "far/f1 1"]);
     await world.orbweaver.job(runner.jobId).move(world.fleet);
     await expect
-      .poll(() => startsOf("runner"), { timeout: 60_000 })
+      .poll(() => startsOf("runner"), { timeout: 120_000 })
       .toEqual(["near/n1 0", "far/f1 1", "near/n1 2"]);
     await writeFile(path.join(folder, "finish"), "");
     await world.orbweaver.job(runner.jobId).requeue();
@@ -259,7 +260,7 @@ clusters:
           const { leases, requests } = await otherLedger();
           return leases.size + requests.size;
         },
-        { timeout: 60_000 },
+        { timeout: 120_000 },
       )
       .toBe(0);
   });

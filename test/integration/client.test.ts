@@ -57,7 +57,7 @@ it("workflows that only help a client are in no list that does not ask for them"
     (await world.temporal.workflow.count(`WorkflowType = "wake"${query}`)).count;
   await expect
     .poll(() => count(` AND TemporalNamespaceDivision = "${HELPERS_DIVISION}"`), {
-      timeout: 60_000,
+      timeout: 120_000,
     })
     .toBeGreaterThan(0);
   expect(await count("")).toBe(0);

@@ -2,13 +2,14 @@
 
 import { Client, Connection } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { OrbweaverClient } from "../../client/index.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 /** Turns every byte over: not secret, but unreadable for whoever lacks it. */
 const CODEC = `
@@ -43,7 +44,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  await rm(folder, { recursive: true, force: true });
+  removeFolder(folder);
 });
 
 it("a gang over two hosts runs, its logs are read, and its history is unreadable without the codec", async () => {

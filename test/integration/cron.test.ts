@@ -1,6 +1,6 @@
 /** @file Jobs on a schedule: started by Temporal's clock under a standing signature, with the rights that their submitter has at each time. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -20,6 +20,7 @@ import { startCronWorker, type CronWorker } from "../../workers/cron-worker.ts";
 import { SMALL_FLEET, type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const issuer = standInIssuer();
 const ACCESS = `
@@ -62,7 +63,7 @@ afterAll(async () => {
     await service.close();
   } finally {
     await world.stop();
-    rmSync(dir, { recursive: true, force: true });
+    removeFolder(dir);
   }
 });
 

@@ -1,5 +1,7 @@
 /** @file Many jobs at once, and a process of the control plane killed in the middle: everything still ends as it should. */
 
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { startWorld, type World } from "../support/world.ts";
 
@@ -63,21 +65,22 @@ describe("a crowd of jobs", () => {
   });
 
   it("ends as it should when the agent is killed and started again: what runs is taken over, nothing starts twice", async () => {
+    const starts = path.join(world.stateDir, "starts");
+    const go = path.join(world.stateDir, "go");
     const { jobId } = await world.orbweaver.submit({
       name: "adopted",
       gang: { gpus: 2 },
       run: {
-        command: [
-          "sh",
-          "-c",
-          'echo start >> "$ORBWEAVER_CHECKPOINT_DIR/../starts-$RANK"; sleep 4; test "$(wc -l < "$ORBWEAVER_CHECKPOINT_DIR/../starts-$RANK")" -eq 1',
-        ],
+        command: ["sh", "-c", `echo "$RANK" >> ${starts}; until [ -e ${go} ]; do sleep 0.1; done`],
       },
     });
-    await world.until("it runs", (ledger) => ledger.leases.size === 1);
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    const started = async (): Promise<readonly string[]> =>
+      (await readFile(starts, "utf8").catch(() => "")).split("\n").filter(Boolean).sort();
+    await expect.poll(started).toEqual(["0", "1"]);
     await world.kill("agent-alpha");
     await world.startAgent("alpha");
+    await writeFile(go, "");
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });
+    expect(await started()).toEqual(["0", "1"]);
   });
 });

@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   try {
-    scratch.run("orbweaver down --purge");
+    scratch.run("orbweaver down --stop-jobs --purge");
   } finally {
     scratch.remove();
   }

@@ -2,7 +2,7 @@
 
 import { Client, Connection } from "@temporalio/client";
 import { historyToJSON } from "@temporalio/common/lib/proto-utils.js";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -14,6 +14,7 @@ import {
   JOB_WORKFLOW,
 } from "../../protocol/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let folder: string;
 let world: World;
@@ -36,7 +37,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await connection.close();
   await world.stop();
-  await rm(folder, { recursive: true, force: true });
+  removeFolder(folder);
 });
 
 /** All of a history with its payloads as text. */

@@ -59,7 +59,7 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
     const { rows } = readCsv((await world.cli([...words, "-o", "csv"])).stdout);
     return rows.map(({ cells }) => [cells[0], Number(cells[1])]);
   };
-  await expect.poll(listed, { timeout: 60_000 }).toEqual(places);
+  await expect.poll(listed, { timeout: 120_000 }).toEqual(places);
 
   const [first = "", , , large = ""] = waits;
   const explained = await world.cli(["explain", first]);
@@ -102,4 +102,4 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
     ]);
   }
   expect((await world.ledger()).requests.size).toBe(4);
-}, 300_000);
+}, 400_000);

@@ -1,11 +1,12 @@
 /** @file The command line while a host is silent: who is named, what is refused, and a fence by hand that moves the job. */
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobResult } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const cluster = (name: string): string => `
   - name: ${name}
@@ -27,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(notes, { recursive: true, force: true });
+  removeFolder(notes);
 });
 
 it("a silent host is named with its times; answering hosts are refused; a fence by hand moves the job at once", async () => {

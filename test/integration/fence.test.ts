@@ -1,11 +1,12 @@
 /** @file Hosts that fall silent while jobs run there: after the fence the jobs go on elsewhere, and nothing runs twice. */
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobResult } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 interface Rules {
   readonly fence: string;
@@ -41,7 +42,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(notes, { recursive: true, force: true });
+  removeFolder(notes);
 });
 
 /** Notes who runs where; the first run lasts until it is killed, later ones end at once. */

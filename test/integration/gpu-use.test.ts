@@ -4,12 +4,13 @@
  */
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { cliOf } from "../support/own-cli.ts";
 import { standInNvidiaSmi } from "../support/stand-in-nvidia-smi.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const HOST = hostname();
 let dir = "";
@@ -46,7 +47,7 @@ beforeAll(async () => {
 afterAll(async () => {
   process.env["PATH"] = path;
   await cli("down", "--stop-jobs").catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 async function until<Found>(look: () => Promise<Found | undefined>): Promise<Found> {

@@ -4,13 +4,14 @@
  */
 
 import { rmSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { LEAST_HOSTS } from "../../agent/health/set-aside.ts";
 import { HEALTH_VARIABLE } from "../../workers/health-file.ts";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = "healthy";
 const HOST = "lab/h1";
@@ -74,7 +75,7 @@ beforeAll(async () => {
 afterAll(async () => {
   Reflect.deleteProperty(process.env, HEALTH_VARIABLE);
   await cli("down", "--stop-jobs").catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 /** Jobs of two tenants on this host alone that fail at once, in a row. */

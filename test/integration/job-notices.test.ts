@@ -78,12 +78,12 @@ it("tells the listed addresses what each asks for, webhooks with a signature", a
   const waits = await world.orbweaver.submit(
     job("waits", "true", [{ webhook: `${base}/team/d`, on: ["waiting"], waiting: "1s" }]),
   );
-  await expect.poll(() => eventsAt("/team/d"), { timeout: 60_000 }).toHaveLength(1);
+  await expect.poll(() => eventsAt("/team/d"), { timeout: 120_000 }).toHaveLength(1);
   writeFileSync(go, "");
   await world.temporal.workflow.getHandle(first).result();
   await expect
     .poll(() => [told.length, eventsAt("/team/a").length, eventsAt("/team/d").length], {
-      timeout: 60_000,
+      timeout: 120_000,
     })
     .toEqual([4, 2, 1]);
   expect(eventsAt("/team/a")).toEqual([`started ${first}`, `ended ${first}`]);

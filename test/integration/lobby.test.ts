@@ -83,7 +83,7 @@ async function outside(jobs: readonly JobHandle[], count: number): Promise<reado
     for (const job of jobs) if ((await job.explain()).lobby !== undefined) listed.add(job);
     return listed.size;
   };
-  await expect.poll(look, { timeout: 60_000, interval: 200 }).toBeGreaterThanOrEqual(count);
+  await expect.poll(look, { timeout: 120_000, interval: 200 }).toBeGreaterThanOrEqual(count);
   return [...listed];
 }
 
@@ -134,7 +134,7 @@ it("asks no job that a lobby lists when the ledger is lost, and runs them all", 
   if (waiting === undefined) throw new Error("no jobs");
   await world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet)).terminate("by the test");
   await submit("blue", "true");
-  await world.until("the lobby has reported", (ledger) => outsideOf(ledger, RED) >= 4, 60_000);
+  await world.until("the lobby has reported", (ledger) => outsideOf(ledger, RED) >= 4);
   await release();
   for (const job of red) await job.result();
   const { events = [] } = await world.temporal.workflow.getHandle(waiting.jobId).fetchHistory();

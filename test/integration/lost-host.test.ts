@@ -1,6 +1,6 @@
 /** @file Gangs that lose a host, on a live fleet: they keep the others, say so, and run on the mended set; `bench swap` in its short form. */
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -9,6 +9,7 @@ import { startFleet } from "../../cli/up/fleet-start.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { hostConditionOf } from "../../scheduling/ledger/rules/grant-check.ts";
 import { fleetOf, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 /** Each agent has one host; the fence runs by itself. */
 const cluster = (name: string): string => `
@@ -30,10 +31,10 @@ let notes: string;
 beforeAll(async () => {
   notes = mkdtempSync(path.join(tmpdir(), "orbweaver-lost-host-"));
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET_YAML });
-}, 300_000);
+}, 400_000);
 afterAll(async () => {
   await world.stop();
-  rmSync(notes, { recursive: true, force: true });
+  removeFolder(notes);
 });
 
 const linesOf = (name: string): readonly string[] => {
@@ -65,7 +66,7 @@ async function loseOne(name: string): Promise<{
       grace: "1s",
     },
   });
-  await expect.poll(() => linesOf(name).length, { timeout: 60_000 }).toBe(4);
+  await expect.poll(() => linesOf(name).length, { timeout: 120_000 }).toBe(4);
   const small = await world.orbweaver.submit({
     name: "small",
     gang: 2,
@@ -92,7 +93,7 @@ async function mend(
   { gang, small, lost, others }: Awaited<ReturnType<typeof loseOne>>,
 ): Promise<void> {
   await world.orbweaver.job(small).cancel();
-  await expect.poll(() => linesOf(name).length, { timeout: 60_000 }).toBe(8);
+  await expect.poll(() => linesOf(name).length, { timeout: 120_000 }).toBe(8);
   const second = hostsOf(linesOf(name).slice(4));
   for (const host of others) expect(second).toContain(host);
   expect(second).not.toContain(lost);

@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -17,6 +17,7 @@ import {
   type LiveConsole,
 } from "../support/live-console.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let world: World;
 let shown: LiveConsole;
@@ -59,7 +60,7 @@ it("counts what a live fleet does, without a wake of it", async () => {
       [...leases.values()].some(({ state }) => state === "held") && reasons.size === 1,
   );
   await expect
-    .poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{"), { timeout: 60_000 })
+    .poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{"), { timeout: 120_000 })
     .toBe(1);
   const text = await scrape();
   const said = (series: string): number | undefined => valueOf(text, series);
@@ -127,7 +128,7 @@ async function pageOf(job: string, isWanted: (page: JobPage) => boolean): Promis
 it("keeps what an ended job held and how it ended", async () => {
   const list = ["list", "--ended", "--history", historyFile(), "--json"];
   await expect
-    .poll(async () => (await world.cli(list)).stdout, { timeout: 60_000, interval: 500 })
+    .poll(async () => (await world.cli(list)).stdout, { timeout: 120_000, interval: 500 })
     .toContain(ended);
   const { jobs } = JSON.parse((await world.cli(list)).stdout) as { readonly jobs: object[] };
   expect(jobs).toMatchObject([{ job: ended, name: "first", outcome: "completed", gpus: 4 }]);
@@ -192,7 +193,7 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
       // `rate` needs two scrapes.
       await expect
         .poll(() => ask("count_over_time(orbweaver_leases[1m]) >= 3").catch(() => 0), {
-          timeout: 60_000,
+          timeout: 120_000,
         })
         .toBeGreaterThan(0);
       const folder = path.join(ROOT, "deploy/grafana");
@@ -207,7 +208,7 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
       const gone = once(server, "exit");
       server.kill();
       await gone;
-      rmSync(dir, { recursive: true, force: true });
+      removeFolder(dir);
     }
   },
 );

@@ -5,13 +5,14 @@
  * A server of its own, because which build is current holds for the whole namespace.
  */
 
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { livingOnDemand } from "../../workers/on-demand/role-lock.ts";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = "demand";
 let dir = "";
@@ -24,14 +25,14 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await cli("down", "--stop-jobs").catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 const cli = cliOf(FLEET, () => dir);
 
 async function untilAsleep(): Promise<void> {
   await expect
-    .poll(() => livingOnDemand(stateDir()), { timeout: 60_000, interval: 100 })
+    .poll(() => livingOnDemand(stateDir()), { timeout: 120_000, interval: 100 })
     .toEqual([]);
 }
 
@@ -60,7 +61,7 @@ it("workers that are always on and workers on demand take over from each other w
     (await cli("submit", "--gpus", "1", "--", "sleep", "3600")).trim().split("\n")[0] ?? "";
   const stateOf = async (): Promise<unknown> =>
     JSON.parse(await cli("status", jobId, "--json")).state;
-  await expect.poll(stateOf, { timeout: 60_000, interval: 500 }).toBe("running");
+  await expect.poll(stateOf, { timeout: 120_000, interval: 500 }).toBe("running");
   await cli("up", "--always-on");
   expect(livingOnDemand(stateDir())).toEqual([]);
   await cli("submit", "--gpus", "1", "--wait", "--", "true");
@@ -69,8 +70,8 @@ it("workers that are always on and workers on demand take over from each other w
   expect(await stateOf()).toBe("running");
   await untilAsleep();
   await cli("cancel", jobId);
-  await expect.poll(stateOf, { timeout: 60_000, interval: 500 }).toBe("cancelled");
-}, 300_000);
+  await expect.poll(stateOf, { timeout: 120_000, interval: 500 }).toBe("cancelled");
+}, 400_000);
 
 it("nothing starts after down, although a task waits", async () => {
   await cli("submit", "--gpus", "1", "--", "true");

@@ -1,11 +1,12 @@
 /** @file The package as users get it: packed, installed in an empty folder, brought up, used, taken down. */
 
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let folder: string;
 let env: NodeJS.ProcessEnv;
@@ -30,7 +31,7 @@ beforeAll(() => {
 });
 afterAll(() => {
   spawnSync("npx", ["orbweaver", "down", "--purge"], { cwd: path.join(folder, "app"), env });
-  rmSync(folder, { recursive: true, force: true });
+  removeFolder(folder);
 });
 
 it("installs elsewhere, comes up, runs a job, and goes down", () => {

@@ -3,7 +3,7 @@
  */
 
 import { DefaultLogger, NativeConnection, Runtime, Worker } from "@temporalio/worker";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -19,6 +19,7 @@ import type { JobFile } from "../../client/index.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { FLEET_TASK_QUEUE, type JobResult, type JobView } from "../../protocol/messages.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 /** Two hosts, eight GPUs in all; nothing is kept free for inference to come. */
 const FLEET = `
@@ -45,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  await rm(notes, { recursive: true, force: true });
+  removeFolder(notes);
 });
 
 /**
@@ -101,7 +102,7 @@ const viewOf = (jobId: string): Promise<JobView> => world.orbweaver.job(jobId).v
 async function untilView(
   jobId: string,
   check: (view: JobView) => boolean,
-  withinMs = 60_000,
+  withinMs = 120_000,
 ): Promise<JobView> {
   for (const endAtMs = Date.now() + withinMs; ;) {
     const view = await viewOf(jobId);
@@ -116,7 +117,9 @@ async function linesOf(name: string): Promise<readonly string[]> {
   return text.trimEnd().split("\n");
 }
 const untilSteps = (name: string, count: number): Promise<void> =>
-  expect.poll(async () => (await linesOf(name)).length, { timeout: 60_000 }).toBeGreaterThan(count);
+  expect
+    .poll(async () => (await linesOf(name)).length, { timeout: 120_000 })
+    .toBeGreaterThan(count);
 
 /** Where each run began, after how many steps of the one before, and the steps in order without those done again. */
 async function progressOf(name: string) {
@@ -129,12 +132,17 @@ async function progressOf(name: string) {
 const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at + 1);
 
 /** The trainer runs on all GPUs; then somebody with a better right comes. */
-async function evicted(file: JobFile, gpus = 4, seconds = 1) {
+async function evicted(file: JobFile, better = inference(4, 1)) {
   const train = await submit(file);
   await untilSteps(file.name, 5);
-  const infer = await submit(inference(gpus, seconds));
+  const infer = await submit(better);
   return { train, infer };
 }
+
+const untilThere = (file: string): string[] => [
+  ...["sh", "-c"],
+  `until [ -e ${file} ]; do sleep 0.1; done`,
+];
 
 /** All that the trainer had to do was done, from the checkpoint of its first run on. */
 async function expectResumed(name: string, steps: number, train: string): Promise<void> {
@@ -211,10 +219,13 @@ async function slowFleetWorker() {
 
 describe("an inference job on a full fleet", () => {
   it("takes what is due to it from a training job, which saves its work, waits, and completes it", async () => {
-    const { train, infer } = await evicted(training("saved", 120), 4, 3);
+    const go = path.join(notes, "saved-go");
+    const answers = { ...inference(4, 0), run: { command: untilThere(go), grace: "1s" } };
+    const { train, infer } = await evicted(training("saved", 120), answers);
     const { jobId } = world.orbweaver.job(train);
     await untilView(infer, ({ state }) => state === "running");
     const waiting = await untilView(train, ({ state }) => state === "pending");
+    await writeFile(go, "");
     expect(waiting.attempts[0]).toMatchObject({
       end: "stopped",
       preempted: { forJob: infer, reason: expect.stringContaining("answers") as string },
@@ -234,8 +245,8 @@ describe("an inference job on a full fleet", () => {
   it.each([
     { name: "jobs", steps: 150 },
     { name: "fleet", steps: 150 },
-    // That an agent has died is noticed after half a minute, in which the trainer goes on.
-    { name: "agent-alpha", steps: 500 },
+    // That an agent has died is noticed after half a minute, in which the trainer goes on; twice that is left to a busy machine.
+    { name: "agent-alpha", steps: 700 },
   ])(
     "evicts all the same when $name is killed while the other one saves its work",
     async ({ name, steps }) => {
@@ -250,7 +261,7 @@ describe("an inference job on a full fleet", () => {
       await expectResumed(job, steps, train);
       await untilQuiet();
     },
-    300_000,
+    400_000,
   );
 
   it("that leaves before the order is on its way leaves the other one alone", async () => {
@@ -283,7 +294,7 @@ describe("an inference job on a full fleet", () => {
     const checkpoint = { signal: "USR1", grace: "2s" } as const;
     const deaf = training("deaf", 0, { run: { command, checkpoint, grace: "1s" } });
     const train = await submit(deaf);
-    await expect.poll(async () => (await linesOf("deaf")).length, { timeout: 60_000 }).toBe(8);
+    await expect.poll(async () => (await linesOf("deaf")).length, { timeout: 120_000 }).toBe(8);
     const infer = await submit(inference(4, 1));
     expect((await resultOf(infer)).gpus).toBe(4);
     const { attempts } = await viewOf(train);

@@ -1,12 +1,13 @@
 /** @file A fleet that was terminated starts again and finds out what there is; jobs that were reset or terminated leak nothing. */
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import { fleetOf, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 /** Of the server's enumeration of events. */
 const WORKFLOW_TASK_COMPLETED = 7;
@@ -23,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(notes, { recursive: true, force: true });
+  removeFolder(notes);
 });
 
 const linesOf = (name: string): readonly string[] => {
@@ -43,7 +44,7 @@ const submit = (name: string, gpus: number, line: string) =>
 
 it("after the fleet was terminated, running jobs run on, waiting ones are granted, and no GPU is given twice", async () => {
   const long = await submit("long", 8, `while [ ! -e ${notes}/go ]; do sleep 0.1; done`);
-  await expect.poll(() => linesOf("long").length, { timeout: 60_000 }).toBe(2);
+  await expect.poll(() => linesOf("long").length, { timeout: 120_000 }).toBe(2);
   const waiting = await submit("waiting", 12, "true");
   const before = await world.until(
     "it waits",
@@ -87,7 +88,7 @@ it("`orbweaver up` on a fleet that was terminated goes on from its last run: dra
     [...hosts.values()].some(({ isDrained }) => isDrained),
   );
   await expect
-    .poll(async () => (await handle.describe()).runId === runId, { timeout: 60_000 })
+    .poll(async () => (await handle.describe()).runId === runId, { timeout: 120_000 })
     .toBe(false);
   await handle.terminate("by a test");
   const start = { name: world.fleet, fleet: fleetOf(SMALL_FLEET), detailsHash: undefined };
@@ -97,7 +98,6 @@ it("`orbweaver up` on a fleet that was terminated goes on from its last run: dra
     ({ nextToken, hosts }) =>
       nextToken > before.nextToken + 1_000_000 &&
       [...hosts.values()].filter(({ agent }) => agent !== undefined).length === 3,
-    60_000,
   );
   expect([...after.hosts].flatMap(([host, { isDrained }]) => (isDrained ? [host] : []))).toEqual([
     "alpha/a1",
@@ -107,20 +107,20 @@ it("`orbweaver up` on a fleet that was terminated goes on from its last run: dra
 
 it("a job that was terminated holds nothing after a while, and its processes are gone", async () => {
   const { jobId } = await submit("killed", 4, "exec sleep 600");
-  await expect.poll(() => linesOf("killed").length, { timeout: 60_000 }).toBe(1);
+  await expect.poll(() => linesOf("killed").length, { timeout: 120_000 }).toBe(1);
   await world.temporal.workflow.getHandle(jobId).terminate("by a test");
-  await world.until("its lease is gone", ({ leases }) => leases.size === 0, 60_000);
+  await world.until("its lease is gone", ({ leases }) => leases.size === 0);
   const pid = Number(linesOf("killed")[0]);
   expect(() => process.kill(pid, 0)).toThrow();
 });
 
 it("a waiting job that was terminated leaves the line", async () => {
   const blocker = await submit("blocker", 12, `while [ ! -e ${notes}/go2 ]; do sleep 0.1; done`);
-  await expect.poll(() => linesOf("blocker").length, { timeout: 60_000 }).toBe(3);
+  await expect.poll(() => linesOf("blocker").length, { timeout: 120_000 }).toBe(3);
   const { jobId } = await submit("leaves", 12, "true");
   await world.until("it waits", ({ requests }) => requests.has(jobId));
   await world.temporal.workflow.getHandle(jobId).terminate("by a test");
-  await world.until("its request is gone", ({ requests }) => requests.size === 0, 60_000);
+  await world.until("its request is gone", ({ requests }) => requests.size === 0);
   writeFileSync(path.join(notes, "go2"), "");
   await world.temporal.workflow.getHandle(blocker.jobId).result();
   await world.until("nothing is held", ({ leases }) => leases.size === 0);
@@ -132,7 +132,7 @@ it("a job that was reset while it ran runs again under its new run, and once at 
     4,
     `[ "$(wc -l < ${notes}/reset)" -gt 1 ] || exec sleep 600`,
   );
-  await expect.poll(() => linesOf("reset").length, { timeout: 60_000 }).toBe(1);
+  await expect.poll(() => linesOf("reset").length, { timeout: 120_000 }).toBe(1);
   const handle = world.temporal.workflow.getHandle(jobId);
   const { runId } = await handle.describe();
   const { history } = await world.temporal.workflowService.getWorkflowExecutionHistory({

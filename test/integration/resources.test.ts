@@ -1,11 +1,12 @@
 /** @file Processors and memory as dimensions of placement, on a live fleet with stated hosts: by the command line, from `submit` to the launch's limits. */
 
 import { writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { cliOf } from "../support/own-cli.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = "rich";
 const FLEET_FILE = `name: ${FLEET}
@@ -28,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await cli("down", "--stop-jobs").catch(() => undefined);
-  await rm(dir, { recursive: true, force: true });
+  removeFolder(dir);
 });
 
 async function submit(name: string, resources: object | undefined, command: readonly string[]) {

@@ -1,6 +1,6 @@
 /** @file The Temporal server is killed in the middle and started again on its database file: every job goes on. */
 
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -11,6 +11,7 @@ import {
   type RunningServer,
 } from "../../workers/server/index.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let folder: string;
 let server: RunningServer;
@@ -36,7 +37,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await world.stop();
   await server.stop();
-  await rm(folder, { recursive: true, force: true });
+  removeFolder(folder);
 });
 
 it("running, starting and waiting jobs all end, once each, when the server was killed in the middle", async () => {
@@ -64,4 +65,4 @@ it("running, starting and waiting jobs all end, once each, when the server was k
     "nothing is leased or waiting",
     (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0,
   );
-}, 240_000);
+}, 400_000);

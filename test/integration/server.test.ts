@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Connection } from "@temporalio/client";
@@ -9,6 +9,7 @@ import {
   startServer,
 } from "../../workers/server/index.ts";
 import type { RunningServer, StartOptions } from "../../workers/server/index.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 let folder: string;
 let options: StartOptions;
@@ -28,7 +29,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await server?.kill();
-  await rm(folder, { recursive: true, force: true });
+  removeFolder(folder);
 });
 
 async function withConnection<T>(

@@ -1,6 +1,6 @@
 /** @file Models served as jobs, by Orbweaver itself and by an engine: from the job file to answers or arguments, through an eviction, to the end. */
 
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -14,6 +14,7 @@ import { parseHostId } from "../../domain/values/ids.ts";
 import { configureUpdate, fleetWorkflowId } from "../../protocol/messages.ts";
 import { storeDirOf } from "../../cli/up/places.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const SIDE = 16;
 const MODEL = branchySample({ side: SIDE, depth: 2, width: 8 });
@@ -54,7 +55,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  await rm(folder, { recursive: true });
+  removeFolder(folder);
 });
 
 /** As `fleet apply` does with a fleet file that names the matrix. */
@@ -102,14 +103,14 @@ async function served(jobId: string, run: number): Promise<{ url: string; line: 
     found = live[0]?.served;
     return attempts.length === run && found !== undefined;
   };
-  await expect.poll(isServed, { timeout: 90_000, interval: 500 }).toBe(true);
+  await expect.poll(isServed, { timeout: 120_000, interval: 500 }).toBe(true);
   return found ?? { url: "", line: "" };
 }
 
 async function cancelled(jobId: string): Promise<void> {
   expect((await world.cli(["cancel", jobId])).code).toBe(0);
   await expect
-    .poll(async () => (await statusOf(jobId)).state, { timeout: 60_000, interval: 500 })
+    .poll(async () => (await statusOf(jobId)).state, { timeout: 120_000, interval: 500 })
     .toBe("cancelled");
 }
 
@@ -200,7 +201,7 @@ run: { grace: 5s }
     await Promise.all([cancelled(guest), cancelled(owner)]);
     // The next job takes fewer GPUs where it has to wait for them.
     await world.until("the GPUs are free", ({ leases }) => leases.size === 0);
-  }, 300_000);
+  }, 400_000);
 });
 
 describe("an inference job with an engine for language models", () => {
@@ -221,14 +222,14 @@ run: { command: "echo stand-in $ORBWEAVER_ENGINE_ARGS; exec sleep 600", grace: 5
       const degrees = [...said.matchAll(/--(?:tensor|pipeline|data)-parallel-size (\d+)/g)];
       return degrees.reduce((product, [, degree]) => product * Number(degree), degrees.length && 1);
     };
-    await expect.poll(gpusOf, { timeout: 90_000, interval: 500 }).toBe(4);
+    await expect.poll(gpusOf, { timeout: 120_000, interval: 500 }).toBe(4);
     expect((await world.cli(["status", guest])).stdout).toMatch(/engine +vllm: TP .* requests\/s/);
 
     const owner = await submit(
       "again",
       "tenant: owner\ngang: 2\nrun: { command: [sleep, '600'] }\n",
     );
-    await expect.poll(gpusOf, { timeout: 90_000, interval: 500 }).toBe(2);
+    await expect.poll(gpusOf, { timeout: 120_000, interval: 500 }).toBe(2);
     expect((await statusOf(guest)).attempts).toMatchObject([
       {
         gpus: [{ mask: 0b1111 }],
@@ -238,5 +239,5 @@ run: { command: "echo stand-in $ORBWEAVER_ENGINE_ARGS; exec sleep 600", grace: 5
       { launchExtras: [{ part: "engine", kind: "done" }] },
     ]);
     await Promise.all([cancelled(guest), cancelled(owner)]);
-  }, 300_000);
+  }, 400_000);
 });

@@ -30,7 +30,9 @@ it("a job that is cancelled meanwhile ends, and its GPUs are free only after the
     gang: { gpus: 2 },
     run: { command: ["sleep", "600"], grace: "1s" },
   });
-  await expect.poll(() => processesOf(jobId).length, { timeout: 60_000 }).toBeGreaterThanOrEqual(2);
+  await expect
+    .poll(() => processesOf(jobId).length, { timeout: 120_000 })
+    .toBeGreaterThanOrEqual(2);
   const agent = world.process("agent-alpha");
   const gone = once(agent, "exit");
   agent.kill("SIGTERM");
@@ -50,6 +52,6 @@ it("a job that is cancelled meanwhile ends, and its GPUs are free only after the
   expect(processesOf(jobId).length).toBeGreaterThanOrEqual(2);
 
   await world.startAgent("alpha");
-  await world.until("the GPUs are free", ({ leases }) => leases.size === 0, 60_000);
+  await world.until("the GPUs are free", ({ leases }) => leases.size === 0);
   expect(processesOf(jobId)).toEqual([]);
 });

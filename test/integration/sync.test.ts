@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openScratch, type Scratch } from "../docs/pages.ts";
 
-const LONG_MS = 300_000;
+const LONG_MS = 600_000;
 
 let scratch: Scratch;
 beforeAll(() => {
@@ -14,7 +14,7 @@ beforeAll(() => {
     echo words > lib/words && echo secret > data/large && echo data/ > .orbweaverignore`);
 }, LONG_MS);
 afterAll(() => {
-  scratch.run("orbweaver down --purge");
+  scratch.run("orbweaver down --stop-jobs --purge");
   scratch.remove();
 }, LONG_MS);
 

@@ -1,11 +1,12 @@
 /** @file Drains at a time, and rolling reboots, on a live fleet of three hosts with an agent each. */
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { HostId } from "../../domain/values/ids.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 const CLUSTERS = ["east", "north", "west"];
 const cluster = (name: string): string => `
@@ -16,7 +17,7 @@ const cluster = (name: string): string => `
     hosts:
       - { name: h1, gpus: 2, type: H100 }
 `;
-const POLL = { timeout: 60_000, interval: 200 };
+const POLL = { timeout: 120_000, interval: 200 };
 
 let world: World;
 let notes: string;
@@ -27,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await world.stop();
-  rmSync(notes, { recursive: true, force: true });
+  removeFolder(notes);
 });
 
 const drained = async (): Promise<readonly HostId[]> =>

@@ -1,9 +1,10 @@
 /** @file An authority, and certificates of clients that it signs, made by openssl where that is there. */
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { removeFolder } from "./remove-folder.ts";
 
 export interface Pem {
   readonly cert: string;
@@ -24,7 +25,7 @@ export function clientAuthority(): ClientAuthority | undefined {
   const run = (...words: readonly string[]): void =>
     void execFileSync("openssl", words, { stdio: "ignore" });
   const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  const remove = (): void => removeFolder(folder);
   try {
     run(
       ...["req", "-x509", ...newKey, "-days", "2", "-subj", "/CN=authority"],

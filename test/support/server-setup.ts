@@ -4,13 +4,14 @@
  * No server means that the run fails. The user's own Temporal settings are out of reach: a laptop
  * may point at production.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import { progressPrinter, provideServerBinary, startServer } from "../../workers/server/index.ts";
 import type { RunningServer } from "../../workers/server/index.ts";
+import { removeFolder } from "./remove-folder.ts";
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "orbweaver-integration-"));
@@ -19,7 +20,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("temporalAddress", server.address);
   return async () => {
     await server.stop();
-    await rm(folder, { recursive: true, force: true });
+    removeFolder(folder);
   };
 }
 

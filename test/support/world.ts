@@ -8,7 +8,7 @@ import { Connection, Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { randomBytes } from "node:crypto";
@@ -36,6 +36,7 @@ import {
 
 import { kill, pidsWith } from "./processes.ts";
 import { recordHistories } from "./record-histories.ts";
+import { removeFolder } from "./remove-folder.ts";
 
 /** The server's deadline of a query, `DEADLINE_EXCEEDED`. */
 const isUnanswered = (error: unknown): boolean =>
@@ -184,7 +185,7 @@ export async function startWorld({
         await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery),
       );
     },
-    async until(what, check, withinMs = 60_000) {
+    async until(what, check, withinMs = 120_000) {
       const endAtMs = Date.now() + withinMs;
       for (;;) {
         // A worker that was frozen or has just been started may leave a question open for longer than the server waits.
@@ -237,7 +238,7 @@ export async function startWorld({
           .terminate("end of test")
           .catch(() => undefined);
       await connection.close();
-      await rm(stateDir, { recursive: true, force: true });
+      removeFolder(stateDir);
     },
   };
   await Promise.all([

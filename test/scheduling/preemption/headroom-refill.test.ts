@@ -314,5 +314,5 @@ describe("over random arrivals", () => {
       }),
       { numRuns: caseCount(15) },
     );
-  }, 60_000);
+  });
 });
