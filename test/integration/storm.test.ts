@@ -20,7 +20,7 @@ const seeds: readonly (readonly [string, Seed])[] = readdirSync(FOLDER)
   .sort()
   .map((file) => [file, JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")) as Seed]);
 
-const LIMIT_MS = 600_000;
+const LIMIT_MS = 1_200_000;
 
 describe("a storm", () => {
   it.each(seeds)(
