@@ -11,6 +11,7 @@ import { HISTORY } from "../up/backup.ts";
 import { archiveDirOf, logsDirOf, storeDirsOf } from "../up/places.ts";
 import type { DueThing } from "./due.ts";
 import { endedJobs } from "./job-ends.ts";
+import { giveBack } from "./free-space.ts";
 import { foldersIn, leaseFolders, measure } from "./measure.ts";
 import type { CollectionPlan, HousePlace } from "./plan.ts";
 import {
@@ -33,6 +34,8 @@ export interface Collected {
   /** Was due, and is needed again. */
   readonly needed: number;
   readonly rows: number;
+  /** By which the server's database is smaller. */
+  readonly returnedBytes: number;
   /** A path, and why it could not be removed. */
   readonly failed: readonly string[];
 }
@@ -60,9 +63,10 @@ export function endFormer(stateDir: string, disk: Disk = realDisk): PutBack {
 
 export async function collect(
   plan: CollectionPlan,
-  { fleet, stateDir, rules, nowMs }: HousePlace,
+  place: HousePlace,
   { asked, disk = realDisk }: CollectOptions,
 ): Promise<Collected> {
+  const { fleet, stateDir, rules, nowMs } = place;
   if (typeof asked !== "string") writeNotedEnds(stateDir, plan.ends);
   const jobs = typeof asked === "string" ? undefined : endedJobs(asked.client, new Map());
   const hasCheckpoints = plan.kinds.some(
@@ -105,7 +109,13 @@ export async function collect(
     // It may have no room for a copy of itself, or a console may hold it.
     failed.push(failure(join(stateDir, HISTORY), error));
   }
-  return { ...total, rows, failed };
+  let returnedBytes = 0;
+  try {
+    returnedBytes = await giveBack(place);
+  } catch (error) {
+    failed.push(failure("free pages of the server's database", error));
+  }
+  return { ...total, rows, returnedBytes, failed };
 }
 
 function isUnchanged(aside: string, { job, bytes, changedAtMs, endedMs }: DueThing): boolean {

@@ -2,6 +2,7 @@
 
 import type { Collected } from "./collect.ts";
 import { bytesOf, type DueThing, type Excess } from "./due.ts";
+import type { FreeSpace } from "./free-space.ts";
 import type { CollectionPlan, KindName, PlannedKind } from "./plan.ts";
 import { counted, timeText } from "../terminal/duration.ts";
 import { tableText } from "../terminal/table.ts";
@@ -15,6 +16,13 @@ const WORDS: Readonly<Record<KindName, string>> = {
   archives: "archived runs",
   logs: "logs of processes",
   store: "store, unreferenced",
+};
+
+const THEN: Readonly<Record<FreeSpace["then"], string>> = {
+  "given back": ": the collection gives them back to the disk",
+  "given back while down":
+    " and filled before it grows. A former release made it: `orbweaver house --collect` after `orbweaver down` writes it anew and gives them back, from then on any collection does",
+  filled: " and filled before it grows",
 };
 
 export const sizeText = (bytes: number): string =>
@@ -44,8 +52,8 @@ export function planText(plan: CollectionPlan, width: number): string {
     ...plan.kinds.flatMap(({ what, over }) => over.map((each) => excessLine(WORDS[what], each))),
     ...(plan.oldRows > 0 ? [`history database: ${counted(plan.oldRows, "old row")}`] : []),
     ...plan.databases.map(
-      ({ what, bytes, freeBytes }) =>
-        `${what}: ${sizeText(bytes)}, of which ${sizeText(freeBytes)} are free and filled before it grows`,
+      ({ what, bytes, freeBytes, then }) =>
+        `${what}: ${sizeText(bytes)}, of which ${sizeText(freeBytes)} are free${THEN[then]}`,
     ),
     ...plan.skipped,
   ].join("\n");
@@ -67,8 +75,11 @@ const dueLine = ({ path, bytes, tenant, endedMs, why }: DueThing): string =>
 const excessLine = (what: string, { tenant, bytes, mostBytes }: Excess): string =>
   `${what} of ${tenant ?? "all"}: ${sizeText(bytes)} stay, beyond the quota of ${sizeText(mostBytes)}: it is of jobs that have not ended, may go on, ended less than a day ago, or of which nobody knows`;
 
-export const collectedText = ({ things, bytes, rows, needed }: Collected): string =>
-  `removed ${counted(things, "thing")}, ${sizeText(bytes)}${rows > 0 ? `, and ${counted(rows, "old row")}` : ""}${needed > 0 ? `; ${counted(needed, "thing")} stayed, needed or changed meanwhile` : ""}`;
+export const returnedText = (returnedBytes: number): string =>
+  `${sizeText(returnedBytes)} of the server's database`;
+
+export const collectedText = ({ things, bytes, rows, needed, returnedBytes }: Collected): string =>
+  `removed ${counted(things, "thing")}, ${sizeText(bytes)}${rows > 0 ? `, and ${counted(rows, "old row")}` : ""}${returnedBytes > 0 ? `; given back: ${returnedText(returnedBytes)}` : ""}${needed > 0 ? `; ${counted(needed, "thing")} stayed, needed or changed meanwhile` : ""}`;
 
 export const planDocument = ({
   kinds,

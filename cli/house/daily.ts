@@ -9,7 +9,7 @@ import type { Session } from "../command/session.ts";
 import { isAtWork, oneAtATime } from "../up/one-at-a-time.ts";
 import { counted } from "../terminal/duration.ts";
 import { collect, endFormer } from "./collect.ts";
-import { sizeText } from "./collection-text.ts";
+import { returnedText, sizeText } from "./collection-text.ts";
 import { COLLECTED_EVERY_MS, noteCollection, readLastCollection } from "./last-collection.ts";
 import { placeIn, readersIn } from "./place.ts";
 import { planOf, type HousePlace } from "./plan.ts";
@@ -73,5 +73,6 @@ async function collectNow(
   noteCollection(place, { ...collected, failed: [...failed, ...collected.failed] }, true);
   if (collected.things > 0)
     say(`collected ${counted(collected.things, "thing")}, ${sizeText(collected.bytes)}`);
+  if (collected.returnedBytes > 0) say(`given back: ${returnedText(collected.returnedBytes)}`);
   for (const each of [...failed, ...collected.failed]) say(`not removed: ${each}`);
 }

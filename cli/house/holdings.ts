@@ -57,7 +57,8 @@ export function houseOf(stateDir: string, nowMs: number): House {
     {
       what: "server's database",
       path: database,
-      keptBy: "Temporal drops histories after the namespace's retention; the file does not shrink",
+      keptBy:
+        "Temporal drops histories after the namespace's retention; collection gives free pages back to the disk",
       ...withLogs(database),
     },
     {

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { parsedJson } from "../../lib/parsed-json.ts";
 import { durationText, counted } from "../terminal/duration.ts";
 import type { Collected } from "./collect.ts";
-import { sizeText } from "./collection-text.ts";
+import { returnedText, sizeText } from "./collection-text.ts";
 import { writeNote } from "./noted-ends.ts";
 import type { HousePlace } from "./plan.ts";
 
@@ -19,6 +19,8 @@ const schema = z.object({
   things: z.number(),
   bytes: z.number(),
   rows: z.number(),
+  /** Notes of former releases have none. */
+  returnedBytes: z.number().default(0),
   failed: z.number(),
 });
 
@@ -35,18 +37,20 @@ export function readLastCollection(stateDir: string): LastCollection | undefined
 
 export function noteCollection(
   { stateDir, nowMs: atMs }: Pick<HousePlace, "stateDir" | "nowMs">,
-  { things, bytes, rows, failed }: Collected,
+  { things, bytes, rows, returnedBytes, failed }: Collected,
   isByItself: boolean,
 ): void {
-  const last: LastCollection = { atMs, isByItself, things, bytes, rows, failed: failed.length };
+  const counts = { things, bytes, rows, returnedBytes, failed: failed.length };
+  const last: LastCollection = { atMs, isByItself, ...counts };
   writeNote(stateDir, NAME, last);
 }
 
 export function byItselfText(last: LastCollection | undefined, nowMs: number): string {
   if (last === undefined) return "nothing was collected here yet";
-  const { atMs, isByItself, things, bytes, rows, failed } = last;
+  const { atMs, isByItself, things, bytes, rows, returnedBytes, failed } = last;
   const rest = [
     ...(rows > 0 ? [counted(rows, "old row")] : []),
+    ...(returnedBytes > 0 ? [returnedText(returnedBytes)] : []),
     ...(failed > 0 ? [`${counted(failed, "thing")} that could not be removed`] : []),
   ];
   return `collected ${durationText(nowMs - atMs)} ago${isByItself ? " by itself" : ""}: ${[counted(things, "thing"), sizeText(bytes), ...rest].join(", ")}`;

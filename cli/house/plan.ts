@@ -11,7 +11,7 @@ import type { KeepRule, KeepRules } from "../../domain/fleet/keep.ts";
 import { tenantId } from "../../domain/values/ids.ts";
 import type { UpState } from "../../workers/state.ts";
 import { HISTORY } from "../up/backup.ts";
-import { databaseFileOf, storeDirsOf } from "../up/places.ts";
+import { storeDirsOf } from "../up/places.ts";
 import { bytesOf, dueOf, type Due, type Kept } from "./due.ts";
 import {
   archivedRuns,
@@ -21,6 +21,7 @@ import {
   spareValues,
   type JobFolder,
 } from "./found.ts";
+import { freeSpaces, type FreeSpace } from "./free-space.ts";
 import { endedJobs, type EndedJobs, type JobEnd, type RecordedEnds } from "./job-ends.ts";
 import { wantedCheckpoints } from "./wanted-checkpoints.ts";
 import { marked, rootsOf, type StoreReaders } from "./store-marks.ts";
@@ -42,13 +43,6 @@ export interface PlannedKind extends Due {
   readonly bytes: number;
   /** Of what no rule takes now, because it is held back. */
   readonly heldBytes: number;
-}
-
-export interface FreeSpace {
-  readonly what: string;
-  readonly bytes: number;
-  /** Of its pages that hold nothing; it fills those before it grows. */
-  readonly freeBytes: number;
 }
 
 export interface CollectionPlan {
@@ -79,7 +73,7 @@ export async function planOf(
     plan("logs", processLogs(stateDir, place.state)),
   ];
   const files = await readHistory(place);
-  const rest = { oldRows: files.oldRows, databases: await databasesOf(place) };
+  const rest = { oldRows: files.oldRows, databases: await freeSpaces(place) };
   if (typeof asked === "string")
     return {
       ...{ kinds, ...rest, ends: new Map() },
@@ -145,38 +139,6 @@ const recordedEnds = (database: HistoryDatabase): RecordedEnds =>
       )
       .map(({ job, tenant, endedMs }) => [job, { endedMs, tenant: tenantId(tenant) }] as const),
   );
-
-async function databasesOf({ stateDir, state }: HousePlace): Promise<readonly FreeSpace[]> {
-  const found: FreeSpace[] = [];
-  for (const [what, file] of [
-    ["history database", join(stateDir, HISTORY)],
-    ["server's database", state?.server?.databaseFile ?? databaseFileOf(stateDir)],
-  ] as const) {
-    const space = existsSync(file) ? await freeSpaceOf(file) : undefined;
-    if (space !== undefined) found.push({ what, ...space });
-  }
-  return found;
-}
-
-/** Undefined where it is no database that can be read now. */
-async function freeSpaceOf(file: string): Promise<Omit<FreeSpace, "what"> | undefined> {
-  const { default: Database } = await import("libsql");
-  try {
-    const database = new Database(file, { readonly: true });
-    try {
-      const { pages, free, size } = database
-        .prepare(
-          "SELECT page_count AS pages, freelist_count AS free, page_size AS size FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
-        )
-        .get() as { readonly pages: number; readonly free: number; readonly size: number };
-      return { bytes: pages * size, freeBytes: free * size };
-    } finally {
-      database.close();
-    }
-  } catch {
-    return undefined;
-  }
-}
 
 interface JobThings {
   readonly checkpoints: readonly Kept[];

@@ -80,6 +80,11 @@ test("a server that is killed comes back on the same file and port with what it 
   const names = [...(await customAttributes(address)).keys()].sort();
   expect(names).toEqual(["AddedLater", "Present"]);
   expect(await server.stop()).toEqual({ code: 0, signal: null });
+  // Collection can give its free pages back (cli/house/free-space.ts).
+  const { default: Database } = await import("libsql");
+  const database = new Database(join(folder, "state.db"), { readonly: true });
+  expect(database.prepare("PRAGMA auto_vacuum").all()).toEqual([{ auto_vacuum: 2 }]);
+  database.close();
 });
 
 test("a search attribute of another type is refused by name", async () => {

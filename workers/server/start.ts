@@ -100,7 +100,12 @@ const DYNAMIC_CONFIG: DynamicConfig = {
  * A write-ahead log takes a third of the processor time of SQLite's rollback journal, and four to five times as many signals a second. As
  * durable: every transaction is still flushed before it counts.
  */
-const WRITE_AHEAD = ["--sqlite-pragma", "journal_mode=wal"] as const;
+const WRITE_AHEAD = "journal_mode=wal";
+/** A database that is made so can give free pages back while it is in use (`cli/house/free-space.ts`); one that is there stays as it is. */
+const GIVES_BACK = "auto_vacuum=incremental";
+/** Another program may write a moment: who gives pages back. Without it the server's transaction fails at once, and is tried again. */
+const WAITS = "busy_timeout=10000";
+const PRAGMAS = [WRITE_AHEAD, GIVES_BACK, WAITS].flatMap((each) => ["--sqlite-pragma", each]);
 
 const READY_WITHIN_MS = 60_000;
 const STOP_WITHIN_MS = 5_000;
@@ -210,7 +215,7 @@ function serverArguments(
       ? []
       : ["--ui-codec-endpoint", options.uiCodecEndpoint]),
     ...(options.metricsPort === undefined ? [] : ["--metrics-port", String(options.metricsPort)]),
-    ...(dbFile === undefined ? [] : ["--db-filename", absolute(dbFile), ...WRITE_AHEAD]),
+    ...(dbFile === undefined ? [] : ["--db-filename", absolute(dbFile), ...PRAGMAS]),
     ...(namespace === "default" ? [] : ["--namespace", namespace]),
     ...searchAttributes.flatMap(({ name, type }) => ["--search-attribute", `${name}=${type}`]),
     ...Object.entries(dynamicConfig).flatMap(([key, value]) => [
