@@ -2,7 +2,7 @@
  * @file The history database: what each lease of a fleet held, how each job ended, how far the fleet's history was read, and who is still to be told
  * of what. One file (SQLite, by libsql), written by a console, read by verbs at the same time.
  *
- * Rows are upserted by (job, run, lease), so reading a part of the history again changes nothing. Times are milliseconds since 1970. The rows of
+ * Rows are upserted by (job, run, lease), so reading a part of the history again changes nothing, nor does a second console that writes the same. Times are milliseconds since 1970. The rows of
  * a batch, the jobs whose own histories are still to be read, and the cursor are written in one transaction.
  */
 
@@ -171,7 +171,8 @@ CREATE INDEX IF NOT EXISTS notices_waiting ON notices (target, notBeforeMs) WHER
 const ADDED_TABLES = ["uses", "users"] as const;
 const ADDED_SCHEMA: Readonly<Record<(typeof ADDED_TABLES)[number], string>> = {
   uses: `TABLE IF NOT EXISTS uses (
-    job TEXT NOT NULL, run TEXT NOT NULL, lease TEXT NOT NULL, usedMs REAL NOT NULL, toldMs REAL NOT NULL, PRIMARY KEY (job, run, lease))`,
+    job TEXT NOT NULL, run TEXT NOT NULL, lease TEXT NOT NULL, usedMs REAL NOT NULL, toldMs REAL NOT NULL,
+    untilMs REAL NOT NULL DEFAULT 0, PRIMARY KEY (job, run, lease))`,
   users: "TABLE IF NOT EXISTS users (job TEXT PRIMARY KEY, user TEXT NOT NULL)",
 };
 const VERSION = 2;
@@ -238,18 +239,21 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
   };
   if (version > VERSION)
     throw new RangeError(`a later release wrote it (version ${String(version)})`);
+  const all = <Row>(query: string, values: Readonly<Record<string, unknown>>): readonly Row[] =>
+    database.prepare(query).all(values) as readonly Row[];
   if (isNew) {
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
     database.exec(SCHEMA);
     for (const table of ADDED_TABLES) database.exec(`CREATE ${ADDED_SCHEMA[table]}`);
+    const hasUntil = "SELECT 1 FROM pragma_table_info('uses') WHERE name = 'untilMs'";
+    if (all(hasUntil, {}).length === 0)
+      database.exec("ALTER TABLE uses ADD COLUMN untilMs REAL NOT NULL DEFAULT 0");
     database.exec(`PRAGMA user_version = ${String(VERSION)}`);
   } else {
     for (const table of ADDED_TABLES)
       if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = ?").get(table) === undefined)
         database.exec(`CREATE TEMP ${ADDED_SCHEMA[table]}`);
   }
-  const all = <Row>(query: string, values: Readonly<Record<string, unknown>>): readonly Row[] =>
-    database.prepare(query).all(values) as readonly Row[];
   const run = (query: string, values: object): void => void database.prepare(query).run(values);
 
   function write({ leases, uses = [], notices = [], due, cursor }: Batch): void {
@@ -331,9 +335,12 @@ INSERT INTO leases (job, run, lease, attempt, tenant, class, gpus, gpuType, clus
 VALUES (:job, :run, :lease, :attempt, :tenant, :class, :gpus, :gpuType, :clusters, :grantedMs, coalesce(:freedMs, :freedByMs), :lostGpuSeconds)
 ON CONFLICT DO UPDATE SET freedMs = coalesce(:freedMs, freedMs, :freedByMs),
   lostGpuSeconds = CASE WHEN endedMs IS NULL THEN max(lostGpuSeconds, excluded.lostGpuSeconds) ELSE lostGpuSeconds END`;
+/** Of what is added, the share of its time that is behind all that was added before, by this console or another one with the same file. */
+const NEW_SHARE = "max(0, :untilMs - max(:fromMs, untilMs)) / (:untilMs - :fromMs + 0.0)";
 const ADD_USE = `
-INSERT INTO uses (job, run, lease, usedMs, toldMs) VALUES (:job, :run, :lease, :usedMs, :toldMs)
-ON CONFLICT DO UPDATE SET usedMs = usedMs + excluded.usedMs, toldMs = toldMs + excluded.toldMs`;
+INSERT INTO uses (job, run, lease, usedMs, toldMs, untilMs) VALUES (:job, :run, :lease, :usedMs, :toldMs, :untilMs)
+ON CONFLICT DO UPDATE SET usedMs = usedMs + excluded.usedMs * ${NEW_SHARE}, toldMs = toldMs + excluded.toldMs * ${NEW_SHARE},
+  untilMs = max(untilMs, excluded.untilMs)`;
 const UNNAMED = `
 SELECT DISTINCT job FROM leases WHERE freedMs IS NULL AND grantedMs < :beforeMs
 AND job NOT IN (SELECT job FROM users) ORDER BY job LIMIT :most`;

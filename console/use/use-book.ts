@@ -17,6 +17,9 @@ export interface AddedUse {
   readonly usedMs: number;
   /** Time × GPUs of which agents told. */
   readonly toldMs: number;
+  /** The time that it is of, as of this clock: what others have added of that time is not added again. */
+  readonly fromMs: number;
+  readonly untilMs: number;
 }
 
 export interface UseBook {
@@ -38,12 +41,14 @@ export function createUseBook(): UseBook {
       lastMs = nowMs;
       if (use.size === 0) return [];
       return [...leases.values()].flatMap(({ jobId, runId, id, gpus, state, grantedAtMs }) => {
-        const ms = nowMs - Math.max(sinceMs, grantedAtMs);
+        const fromMs = Math.max(sinceMs, grantedAtMs);
+        const ms = nowMs - fromMs;
         if (state !== "held" || ms <= 0) return [];
         const told = gpus.flatMap(({ host, mask }) => usesIn(use.get(host), mask));
         if (told.length === 0) return [];
         const usedMs = told.reduce((sum, one) => sum + one.use * ms, 0);
-        return [{ job: jobId, run: runId, lease: id, usedMs, toldMs: told.length * ms }];
+        const toldMs = told.length * ms;
+        return [{ job: jobId, run: runId, lease: id, usedMs, toldMs, fromMs, untilMs: nowMs }];
       });
     },
   };

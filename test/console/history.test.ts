@@ -4,6 +4,7 @@ import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Folded } from "../../console/follow/fleet-run.ts";
 import { openFollowedRun } from "../../console/follow/followed-run.ts";
@@ -342,7 +343,8 @@ describe("what the fleet's history does not say", () => {
     const use = { job: "mine", run: "run-1", lease: "mine-lease" };
     const keeper = createKeeper(database, NOTHING);
     for (let times = 0; times < 2; times += 1) {
-      keeper.used([{ ...use, usedMs: 2 * hour, toldMs: 4 * hour }]);
+      const span = { fromMs: times * hour, untilMs: (times + 1) * hour };
+      keeper.used([{ ...use, ...span, usedMs: 2 * hour, toldMs: 4 * hour }]);
       await keeper.keep(0);
     }
     expect(usageBy(database, ["job"], ALL)).toMatchObject([{ held: 16, measured: 8, used: 4 }]);
@@ -350,6 +352,56 @@ describe("what the fleet's history does not say", () => {
     expect(half).toMatchObject([{ held: 8, measured: 4, used: 2 }]);
     database.forgetEnded(3 * hour);
     expect(database.all("SELECT * FROM uses", {})).toEqual([]);
+    database.close();
+  });
+
+  it("is how much GPUs were used, also where two consoles tell it, each at moments of its own: nothing is added twice", async () => {
+    const file = path.join(scratch, "two-consoles.db");
+    const consoles = [
+      await openHistory(file, { isNew: true }),
+      await openHistory(file, { isNew: true }),
+    ] as const;
+    const END_MS = 1_000;
+    const moments = fc
+      .uniqueArray(fc.integer({ min: 1, max: END_MS - 1 }), { maxLength: 6 })
+      .map((inside) => [0, ...inside.sort((a, b) => a - b), END_MS]);
+    const told = ({ isLate }: { readonly isLate: boolean }) =>
+      fc.property(moments, moments, fc.uuid(), (first, second, lease) => {
+        // Half of two GPUs is in use all the time, and both see it.
+        const looks = [first, second].flatMap((times, by) =>
+          times.slice(1).map((untilMs, at) => {
+            const fromMs = times[at] ?? 0;
+            const amount = { usedMs: untilMs - fromMs, toldMs: 2 * (untilMs - fromMs) };
+            return { by, use: { job: "j", run: "r", lease, fromMs, untilMs, ...amount } };
+          }),
+        );
+        looks.sort((a, b) => (isLate ? 0 : a.use.untilMs - b.use.untilMs));
+        for (const { by, use } of looks) consoles[by]?.write({ leases: [], uses: [use], due: [] });
+        const [sum] = consoles[0].all<{ usedMs: number; toldMs: number }>(
+          "SELECT usedMs, toldMs FROM uses WHERE lease = :lease",
+          { lease },
+        );
+        expect(sum?.toldMs).toBeCloseTo(2 * END_MS, 6);
+        expect(sum?.usedMs).toBeCloseTo(END_MS, 6);
+      });
+    fc.assert(told({ isLate: false }), { numRuns: 40 });
+    fc.assert(told({ isLate: true }), { numRuns: 40 });
+    for (const database of consoles) database.close();
+  });
+
+  it("is how much GPUs were used in a file whose rows a former release began", async () => {
+    const file = path.join(scratch, "former-uses.db");
+    const former = await openHistory(file, { isNew: true });
+    former.all("ALTER TABLE uses DROP COLUMN untilMs", {});
+    former.all("INSERT INTO uses VALUES ('j', 'r', 'l', 10, 20)", {});
+    former.close();
+    const database = await openHistory(file, { isNew: true });
+    const use = { job: "j", run: "r", lease: "l", usedMs: 1, toldMs: 2 };
+    for (let times = 0; times < 2; times += 1)
+      database.write({ leases: [], uses: [{ ...use, fromMs: 5, untilMs: 6 }], due: [] });
+    expect(database.all("SELECT usedMs, toldMs FROM uses", {})).toMatchObject([
+      { usedMs: 11, toldMs: 22 },
+    ]);
     database.close();
   });
 
