@@ -89,7 +89,8 @@ function placeOf(lock, from, name) {
 
 /** The manifest of the package: what npm has to fetch, and what it does afterwards. */
 export function manifestOf(whole, lock) {
-  const { dependencies, devDependencies: _development, overrides: _overrides, ...kept } = whole;
+  const { dependencies, ...more } = whole;
+  const { devDependencies: _development, overrides: _overrides, allowScripts: _, ...kept } = more;
   const fetched = Object.entries(lock.packages["node_modules/libsql"].optionalDependencies);
   return {
     ...kept,

@@ -201,7 +201,7 @@ function modelFileOf(file: string): Pick<ReadModel, "name"> {
 
 const noCudaText = (name: string, trouble: string): string =>
   `${name} cannot run on the GPUs of this host: ${trouble} ` +
-  "Install CUDA 12, cuDNN 9 and onnxruntime's CUDA libraries (npm rebuild onnxruntime-node --onnxruntime-node-install=cuda12) with the agent, " +
+  "Install CUDA 12, cuDNN 9 and onnxruntime's CUDA libraries (in a clone: ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install) with the agent, " +
   "or, where processors are to serve, write devices: cpu for the host in fleet.yaml (by hand: --devices cpu).";
 
 /** The plan that came with the request, where it is one for these devices; whether it is one of the model is not looked at. */
