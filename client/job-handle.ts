@@ -59,6 +59,7 @@ import { ordered, signalProven, userProof, type OrderCall } from "./orders.ts";
 import type { LogOptions } from "./log-options.ts";
 import type { Rerun, RerunOptions } from "./rerun.ts";
 import { runProgress, type RunProgress } from "./run-progress.ts";
+import { USER_KEY } from "./search-keys.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -113,8 +114,10 @@ export type JobOutcome =
   /** Ended from outside its own workflow code, e.g. from Temporal's UI. */
   | { readonly kind: "terminated"; readonly message: string };
 
-/** The end of a job as Temporal records it, whatever the job itself reports. */
+/** What Temporal records of a job, whatever the job itself reports: by whom it was submitted, and its end. */
 export interface JobEnding {
+  /** As its submission says; absent of a job that a plain Temporal client submitted. */
+  readonly user?: string;
   readonly isCancelAsked: boolean;
   readonly endedAtMs?: number;
   /** Absent while the job has not ended. */
@@ -143,8 +146,10 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
   const outcome = (): Promise<JobOutcome> => untilEnd(workflow, subject);
   const described = () => asked(client, subject, () => workflow.describe());
   const ending = async (): Promise<JobEnding> => {
-    const { status, closeTime, raw } = await described();
+    const { status, closeTime, raw, typedSearchAttributes } = await described();
+    const user = typedSearchAttributes.get(USER_KEY);
     return {
+      ...(user !== undefined && { user }),
       isCancelAsked: raw.workflowExtendedInfo?.cancelRequested === true,
       ...(closeTime !== undefined && { endedAtMs: closeTime.getTime() }),
       ...(status.name !== "RUNNING" && { outcome: await outcome() }),

@@ -321,6 +321,7 @@ describe("explain", () => {
 
 describe("status of a job that has ended", () => {
   const ENDED: JobEnding = {
+    user: "ada",
     isCancelAsked: true,
     endedAtMs: 65_000,
     outcome: {
@@ -364,6 +365,7 @@ describe("status of a job that has ended", () => {
     );
     expect(stdout).toMatch(/^state +failed \(cancel was asked\)$/m);
     expect(stdout).toMatch(/^ended +1970-01-01 00:01:05 UTC \(58m55s ago\)$/m);
+    expect(stdout).toMatch(/^submitted +1970-01-01 .* ago\) by ada$/m);
     for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 

@@ -14,6 +14,8 @@ interface Told {
   readonly answers?: readonly string[];
 }
 
+const SAID = new Map([["OrbweaverUser", "ada"]]);
+
 function fake({ status, type = "job", isCancelAsked = false, pending, answers = [] }: Told) {
   const cancelled: string[] = [];
   const view: Partial<JobView> = {
@@ -26,6 +28,7 @@ function fake({ status, type = "job", isCancelAsked = false, pending, answers = 
       Promise.resolve({
         type,
         status: { name: status },
+        typedSearchAttributes: { get: ({ name }: { name: string }) => SAID.get(name) },
         raw: { workflowExtendedInfo: { cancelRequested: isCancelAsked } },
         ...(status !== "RUNNING" && { closeTime: new Date(7_000) }),
       }),
@@ -79,14 +82,18 @@ it("one that ended before it started has no logs, and that is no matter of time"
   });
 });
 
-it("tells when and how it ended, and whether it was asked to stop", async () => {
+it("tells who submitted it, when and how it ended, and whether it was asked to stop", async () => {
   const { job } = fake({ status: "COMPLETED", isCancelAsked: true });
   expect(await job.ending()).toEqual({
+    user: "ada",
     isCancelAsked: true,
     endedAtMs: 7_000,
     outcome: { kind: "completed", result: { jobId: "a" } },
   });
-  expect(await fake({ status: "RUNNING" }).job.ending()).toEqual({ isCancelAsked: false });
+  expect(await fake({ status: "RUNNING" }).job.ending()).toEqual({
+    user: "ada",
+    isCancelAsked: false,
+  });
 });
 
 it("on its way into its fleet is explained once it is there", async () => {

@@ -118,10 +118,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["moved", movesText(view, nowMs)],
     ["moves", movingText(view, nowMs)],
     ...(view.spec === undefined ? [] : specFacts(view.spec)),
-    [
-      "submitted",
-      `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
-    ],
+    ["submitted", submittedText(view, ending, nowMs)],
     ["changed", amendmentsText(view)],
     ["after", predecessorsText(view)],
     ["held", view.state === "held" ? pauseText(view) : undefined],
@@ -186,6 +183,11 @@ const junkText = ({ junkSignals }: JobView): string | undefined =>
 /** Launch extras of the last run. */
 const extrasFacts = ({ attempts }: JobView): readonly (readonly [string, string])[] =>
   (attempts.at(-1)?.launchExtras ?? []).map(({ part, message }) => [part, message]);
+
+function submittedText({ submittedAtMs }: JobView, { user }: JobEnding, nowMs: number): string {
+  const by = user === undefined ? "" : ` by ${user}`;
+  return `${timeText(submittedAtMs)} (${durationText(nowMs - submittedAtMs)} ago)${by}`;
+}
 
 function endedText({ endedAtMs }: JobEnding, nowMs: number): string | undefined {
   if (endedAtMs === undefined) return undefined;
