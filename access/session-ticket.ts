@@ -14,6 +14,19 @@ export const SESSION_TICKET_MS = 60_000;
 /** No session is longer, and no ticket is good for a connection after it. */
 export const LONGEST_SESSION_MS = 24 * 3_600_000;
 
+/** What the client wants started. The agent asks for this form too: whoever has signed a job can sign tickets past every service. */
+export const sessionStartSchema = z.strictObject({
+  command: z.array(z.string()).min(1).max(1_000).exactOptional(),
+  terminal: z
+    .strictObject({
+      rows: z.number().int().min(1).max(10_000),
+      columns: z.number().int().min(1).max(10_000),
+      name: z.string().regex(/^[A-Za-z0-9.+-]{1,40}$/),
+    })
+    .exactOptional(),
+  idleMs: z.number().int().min(1_000).max(LONGEST_SESSION_MS),
+});
+
 const claimsSchema = z.object({
   kind: z.literal("session"),
   by: z.string(),

@@ -18,6 +18,7 @@ import {
   checkSessionTicket,
   LONGEST_SESSION_MS,
   SESSION_TICKET_MS,
+  sessionStartSchema,
   signSessionTicket,
   type SessionTicket,
 } from "../access/session-ticket.ts";
@@ -73,24 +74,12 @@ const LEAVE_WITHIN_MS = 2_000;
 const MOST_ENDED = 10_000;
 const MAX_START_CHARS = 65_536;
 
-const startSchema = z.strictObject({
-  command: z.array(z.string()).min(1).max(1_000).exactOptional(),
-  terminal: z
-    .strictObject({
-      rows: z.number().int().min(1).max(10_000),
-      columns: z.number().int().min(1).max(10_000),
-      name: z.string().regex(/^[A-Za-z0-9.+-]{1,40}$/),
-    })
-    .exactOptional(),
-  idleMs: z.number().int().min(1_000).max(LONGEST_SESSION_MS),
-});
-
 const openSchema = z.strictObject({
   job: z.string().min(1).max(200),
   rank: z.number().int().min(0).max(100_000),
   verb: z.enum(["exec", "port-forward"]),
   port: z.number().int().min(1).max(65_535).exactOptional(),
-  start: startSchema,
+  start: sessionStartSchema,
 });
 type OpenRequest = z.output<typeof openSchema>;
 

@@ -48,6 +48,8 @@ export interface RelayWord {
 const DIAL_WITHIN_MS = 10_000;
 /** The relay pings; without a sign for so long it has gone. */
 const QUIET_MS = 60_000;
+/** On their way at a new pairing: an end that dials in again and again, and reads nothing, would have this one queue all that it keeps each time. */
+const MOST_UNSENT_BYTES = 1_048_576;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
 /** The relay will not have this end again. */
@@ -142,6 +144,11 @@ function carryOnce(
           return;
         }
         const word = JSON.parse(data.toString("utf8")) as RelayWord; // the relay's own words
+        if (word.paired !== undefined && socket.bufferedAmount > MOST_UNSENT_BYTES) {
+          why = "the relay does not read";
+          socket.terminate();
+          return;
+        }
         if (word.paired !== undefined) {
           link.attach(word.paired, (frame) => socket.send(frame));
           onPaired(true);

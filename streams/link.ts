@@ -4,6 +4,9 @@
  * Sent bytes are kept until the other end's reader has taken them, at most a window for each channel, so a slow reader stops its writer. After each
  * pairing both ends say how far they have come, and each sends again from there; before that nothing is sent and nothing is believed, because
  * frames of a former pairing may still be on their way. Cost: one copy of the bytes for each frame.
+ *
+ * A reader has one piece in hand on each channel. What comes meanwhile is copied into blocks, because a window of frames of one byte each would
+ * otherwise hold a hundred times its bytes.
  */
 
 import {
@@ -20,6 +23,8 @@ import {
 export const WINDOW_BYTES = 1_048_576;
 /** A writer is told to wait here, so that what it has at hand still fits. */
 const FULL_BYTES = WINDOW_BYTES / 2;
+/** Of what waits for a reader that has something in hand. */
+const BLOCK_BYTES = MAX_DATA_BYTES;
 /** The reader says how far it is after so many bytes or frames. */
 const SAY_EVERY_BYTES = WINDOW_BYTES / 8;
 const SAY_EVERY_FRAMES = 64;
@@ -48,6 +53,8 @@ export interface Link {
   readonly drop: (channel: number) => void;
   /** Everything that was written has been taken. */
   readonly isDrained: () => boolean;
+  /** Bytes that this end keeps, of both directions. */
+  readonly heldBytes: () => number;
 }
 
 interface Channel {
@@ -63,6 +70,14 @@ interface Channel {
   said: number;
   framesSinceSaid: number;
   isEndSeen: boolean;
+  /** The reader has a piece in hand. */
+  isReading: boolean;
+  waiting: Block[];
+}
+
+interface Block {
+  readonly bytes: Buffer;
+  used: number;
 }
 
 export function createLink(events: LinkEvents): Link {
@@ -122,13 +137,22 @@ export function createLink(events: LinkEvents): Link {
       throw new LinkFault("more bytes came than the window takes");
     channel.received += fresh.length;
     channel.framesSinceSaid += 1;
+    if (channel.isReading) keepWaiting(channel.waiting, fresh);
+    else handOver(id, channel, fresh);
+  }
+
+  function handOver(id: number, channel: Channel, bytes: Buffer): void {
+    channel.isReading = true;
     let isTaken = false;
-    events.onData(id, fresh, () => {
+    events.onData(id, bytes, () => {
       if (isTaken || channels.get(id) !== channel) return;
       isTaken = true;
-      channel.taken += fresh.length;
+      channel.isReading = false;
+      channel.taken += bytes.length;
       const isDue = channel.taken - channel.said >= SAY_EVERY_BYTES;
       if (isDue || channel.framesSinceSaid >= SAY_EVERY_FRAMES) sayTaken(id, channel);
+      const next = channel.waiting.shift();
+      if (next !== undefined) handOver(id, channel, next.bytes.subarray(0, next.used));
       endIfSeen(id, channel);
     });
   }
@@ -231,11 +255,30 @@ export function createLink(events: LinkEvents): Link {
     },
     isDrained: () =>
       [...channels.values()].every(({ base, next, isEnded }) => base >= next + (isEnded ? 1 : 0)),
+    heldBytes: () =>
+      [...channels.values()].reduce(
+        (sum, { base, next, received, taken }) =>
+          sum + Math.max(0, next - base) + (received - taken),
+        0,
+      ),
   };
 }
 
 /** Frames have four bytes for it. */
 const MAX_CHANNEL_ID = 0xff_ff_ff_ff;
+
+function keepWaiting(blocks: Block[], bytes: Buffer): void {
+  for (let at = 0; at < bytes.length;) {
+    let last = blocks.at(-1);
+    if (last === undefined || last.used === BLOCK_BYTES) {
+      last = { bytes: Buffer.allocUnsafeSlow(BLOCK_BYTES), used: 0 };
+      blocks.push(last);
+    }
+    const copied = bytes.copy(last.bytes, last.used, at);
+    last.used += copied;
+    at += copied;
+  }
+}
 
 function release(channel: Channel, offset: number): void {
   while (channel.kept.length > 0) {
@@ -252,4 +295,5 @@ function release(channel: Channel, offset: number): void {
 const newChannel = (): Channel => ({
   ...{ kept: [], base: 0, next: 0, isEnded: false, isFull: false },
   ...{ received: 0, taken: 0, said: 0, framesSinceSaid: 0, isEndSeen: false },
+  ...{ isReading: false, waiting: [] },
 });

@@ -15,10 +15,15 @@ export interface RelayOptions {
   readonly graceMs: number;
   /** Bytes on their way to an end before the other is no longer read. */
   readonly maxBuffered: number;
+  readonly pingEveryMs: number;
   readonly onOver?: (id: string) => void;
 }
 
-export const RELAY: RelayOptions = Object.freeze({ graceMs: 60_000, maxBuffered: 262_144 });
+export const RELAY: RelayOptions = Object.freeze({
+  graceMs: 60_000,
+  maxBuffered: 262_144,
+  pingEveryMs: 20_000,
+});
 
 export interface Relay {
   /** The end is there; a former connection of the same end is closed. */
@@ -36,13 +41,21 @@ interface Pair {
 }
 
 const OTHER: Readonly<Record<Side, Side>> = { client: "agent", agent: "client" };
-const PING_EVERY_MS = 20_000;
+/** An end that is read, and has answered none of so many pings, is gone without a word: its machine lost power, or its network. */
+const MOST_UNANSWERED = 6;
 
-export function createRelay({ graceMs, maxBuffered, onOver }: RelayOptions): Relay {
+export function createRelay({ graceMs, maxBuffered, pingEveryMs, onOver }: RelayOptions): Relay {
   const pairs = new Map<string, Pair>();
+  const unanswered = new WeakMap<WebSocket, number>();
   const pings = setInterval(() => {
-    for (const { ends } of pairs.values()) for (const socket of ends.values()) socket.ping();
-  }, PING_EVERY_MS);
+    for (const { ends } of pairs.values())
+      for (const socket of ends.values()) {
+        const count = socket.isPaused ? 0 : (unanswered.get(socket) ?? 0);
+        unanswered.set(socket, count + 1);
+        if (count >= MOST_UNANSWERED) socket.terminate();
+        else socket.ping();
+      }
+  }, pingEveryMs);
   pings.unref();
 
   const say = (socket: WebSocket | undefined, word: RelayWord): void =>
@@ -72,7 +85,10 @@ export function createRelay({ graceMs, maxBuffered, onOver }: RelayOptions): Rel
       const former = pair.ends.get(side);
       pair.ends.set(side, socket);
       former?.close(1_000, "another connection has taken its place");
+      const isAlive = (): void => void unanswered.set(socket, 0);
+      socket.on("pong", isAlive);
       socket.on("message", (data: RawData, isBinary: boolean) => {
+        isAlive();
         const to = pair.ends.get(OTHER[side]);
         if (!isBinary || to === undefined || pair.ends.get(side) !== socket) return;
         to.send(data, () => {

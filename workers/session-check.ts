@@ -5,7 +5,11 @@
  */
 
 import { commandRefusal } from "../access/host-trust.ts";
-import { checkSessionTicket, SESSION_TICKET_MS } from "../access/session-ticket.ts";
+import {
+  checkSessionTicket,
+  LONGEST_SESSION_MS,
+  SESSION_TICKET_MS,
+} from "../access/session-ticket.ts";
 import { submitterIn } from "../access/ticket.ts";
 import type { SessionCheck } from "../agent/ports/session-check.ts";
 import type { HostAccess } from "./order-check.ts";
@@ -41,6 +45,8 @@ export function sessionCheck(
       const now = nowMs();
       if (now > ticket.until || ticket.until > now + SESSION_TICKET_MS + CLOCKS_MS)
         return "its ticket is over, or clocks differ";
+      if (ticket.ends > now + LONGEST_SESSION_MS + CLOCKS_MS)
+        return "its ticket is good for more than a day";
       for (const [number, until] of used) if (until < now) used.delete(number);
       if (used.has(ticket.nonce)) return "its ticket was used before";
       if (used.size >= MOST_NUMBERS) return "too many sessions were opened in a minute";

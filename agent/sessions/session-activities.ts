@@ -6,7 +6,7 @@
  */
 
 import { contentHash } from "../../access/job-proof.ts";
-import type { SessionTicket } from "../../access/session-ticket.ts";
+import { sessionStartSchema, type SessionTicket } from "../../access/session-ticket.ts";
 import { randomBytes } from "node:crypto";
 import type { HostId } from "../../domain/values/ids.ts";
 import type {
@@ -46,11 +46,14 @@ const GRACE_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
 /** In which the client says what is to be started. */
 const START_WITHIN_MS = 30_000;
+/** Bytes that were sent and not read, of all sessions of the agent: beyond it the session with most of them ends. */
+const MOST_HELD_BYTES = 536_870_912;
 const LOOPBACK = ["127.0.0.1", "[::1]", "localhost"];
 
 export function createSessionActivities(ports: SessionPorts): SessionActivities {
   let open = 0;
   let dialling = 0;
+  const links = new Set<Link>();
   return {
     async dial(order) {
       const { host, run, ticket } = admitted(ports, order);
@@ -63,7 +66,7 @@ export function createSessionActivities(ports: SessionPorts): SessionActivities 
       dialling += 1;
       const withinMs = dialling > MANY_DIALS ? HURRIED_DIAL_MS : DIAL_WITHIN_MS;
       try {
-        const session = openSession(run, ticket, { order, ports, withinMs });
+        const session = openSession(run, ticket, { order, ports, withinMs, links });
         void session.over.finally(() => {
           open -= 1;
         });
@@ -71,7 +74,7 @@ export function createSessionActivities(ports: SessionPorts): SessionActivities 
       } catch (error) {
         throw failure(
           "NO_CONNECTION",
-          `${host.id} cannot reach the submit service at ${ticket.relays.join(" or ")}: ${error instanceof Error ? error.message : String(error)}. Agents on other machines need \`orbweaver api --port\` with --cert and --key.`,
+          `${host.id} cannot reach the submit service at ${ticket.relays.join(" or ")}: ${whyNot(ticket.relays, error)}. Agents on other machines need \`orbweaver api --port\` with --cert and --key.`,
         );
       } finally {
         dialling -= 1;
@@ -116,7 +119,14 @@ function openSession(
     order,
     ports,
     withinMs,
-  }: { readonly order: DialOrder; readonly ports: SessionPorts; readonly withinMs: number },
+    links,
+  }: {
+    readonly order: DialOrder;
+    readonly ports: SessionPorts;
+    readonly withinMs: number;
+    /** Of all sessions of the agent. */
+    readonly links: Set<Link>;
+  },
 ): OpenSession {
   const closed = new AbortController();
   let part: SessionPart | undefined;
@@ -124,11 +134,13 @@ function openSession(
   const openedMs = performance.now();
   let lastByteMs = openedMs;
   const hear = wordReader((word) => {
-    const { start } = word as { readonly start?: SessionStart };
+    const { start } = word as { readonly start?: unknown };
     if (part !== undefined) part.onWord(word);
     else if (start !== undefined) {
-      part = started(run, ticket, { start, voice, check: ports.check });
-      idleMs = start.idleMs;
+      const parsed = sessionStartSchema.safeParse(start);
+      if (!parsed.success) throw new Error("what is to be started has another form");
+      idleMs = parsed.data.idleMs;
+      part = started(run, ticket, { start: parsed.data, voice, check: ports.check });
     }
   });
   const link: Link = createLink({
@@ -158,6 +170,7 @@ function openSession(
     open: (channel) => link.open(channel),
     drop: (channel) => link.drop(channel),
   };
+  links.add(link);
   for (const channel of Object.values(CHANNEL)) link.open(channel);
   const stop = (reason: NonNullable<SessionExit["reason"]>): void => {
     voice.say({ exit: { reason } });
@@ -170,6 +183,7 @@ function openSession(
     const isSilent = part === undefined && performance.now() - openedMs > START_WITHIN_MS;
     if (isSilent || performance.now() - lastByteMs > idleMs) stop("idle");
     else if (run.system.clock.nowMs() > ticket.ends) stop("time");
+    else if (isTooHeavy(link, links)) stop("memory");
     // A command ends with the job by itself.
     else if (ticket.verb === "port-forward" && phaseOf(run).kind !== "running") stop("job-ended");
     else return;
@@ -193,6 +207,7 @@ function openSession(
     onWord: () => settle.resolve(),
   });
   const over = carrying.then(({ message }: CarryEnd) => {
+    links.delete(link);
     clearTimeout(late);
     ports.closing.removeEventListener("abort", end);
     clearInterval(looks);
@@ -238,6 +253,23 @@ function started(
   const beside = phase.status.ranks.find((each) => each.rank === ticket.rank)?.process;
   const env = { ...rank.env, ...secretsOf(run.system.processes, plan, beside) };
   return execPart({ launch: run, plan, rank: { ...rank, env } }, start, voice);
+}
+
+/**
+ * Whoever has signed a job can name any path as a relay, and the agent may be root: what is there, or is not, is not told.
+ */
+function whyNot(relays: readonly string[], error: unknown): string {
+  if (relays.some((relay) => relay.startsWith("unix:"))) return "it does not answer there";
+  return error instanceof Error ? error.message : String(error);
+}
+
+function isTooHeavy(link: Link, links: ReadonlySet<Link>): boolean {
+  const own = link.heldBytes();
+  // The heaviest of them all is never below its even share.
+  if (own <= MOST_HELD_BYTES / MOST_SESSIONS) return false;
+  const held = [...links].map((each) => each.heldBytes());
+  const sum = held.reduce((total, bytes) => total + bytes, 0);
+  return sum > MOST_HELD_BYTES && own === Math.max(...held);
 }
 
 /** Plain HTTP never leaves the machine: what is typed may be a password. */

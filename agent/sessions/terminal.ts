@@ -4,7 +4,7 @@
  */
 
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { shellQuoted } from "../../lib/shell-word.ts";
 import type { SessionStart, TerminalSize } from "../../protocol/session-contract.ts";
 
@@ -33,6 +33,8 @@ export function resize(scriptPid: number, { rows, columns }: TerminalSize): void
     const [first = ""] = readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").split(" ");
     const device = readlinkSync(`/proc/${first}/fd/0`);
     if (!/^\/dev\/pts\/\d+$/.test(device)) return;
+    // The command can show any terminal there, without a right to it, and root would reach it.
+    if (statSync(device).uid !== statSync(`/proc/${first}`).uid) return;
     const words = ["-F", device, "rows", String(rows), "cols", String(columns)];
     spawnSync("stty", words, { stdio: "ignore", timeout: 1_000 });
   } catch {

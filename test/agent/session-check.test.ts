@@ -50,6 +50,7 @@ it.each<readonly [what: string, ticket: string, why: RegExp]>([
   ["of another host", signed({ host: "eu/node2" }), /for host eu\/node2/],
   ["that is over", signed({ until: NOW - 1 }), /over/],
   ["that is good for too long", signed({ until: NOW + 3_600_000 }), /over/],
+  ["for a session without an end", signed({ ends: NOW + 1e12 }), /more than a day/],
 ])("refuses a ticket %s", (_what, ticket, why) => {
   expect(check().opens(orderWith(ticket), STORED)).toMatch(why);
 });

@@ -3,9 +3,12 @@
  * or a port of another process.
  */
 
+import { createPublicKey } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
+import { join } from "node:path";
 import { userInfo } from "node:os";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { readAuditLog } from "../../access/audit-log.ts";
@@ -16,8 +19,15 @@ import type { ServiceAddress } from "../../client/service-client.ts";
 import { openUserSession, type SessionRequest, type UserSession } from "../../client/session.ts";
 import { JOB_TASK_QUEUE, SESSION_WORKFLOW } from "../../protocol/messages.ts";
 import type { SessionExit } from "../../protocol/session-contract.ts";
-import { dialRelay, type RelayWord } from "../../streams/carry.ts";
-import { AGENT_PATH, CHANNEL, CLIENT_PATH } from "../../streams/words.ts";
+import { WebSocketServer } from "ws";
+import { contentHash } from "../../access/job-proof.ts";
+import { publicKeyText } from "../../access/own-identity.ts";
+import { apiKeyFiles, signingKey } from "../../access/role-keys.ts";
+import { signSessionTicket } from "../../access/session-ticket.ts";
+import { carry, dialRelay, type RelayWord } from "../../streams/carry.ts";
+import { createLink } from "../../streams/link.ts";
+import { createRelay, RELAY } from "../../streams/relay.ts";
+import { AGENT_PATH, CHANNEL, CLIENT_PATH, wordBytes } from "../../streams/words.ts";
 import { isRoot } from "../support/as-user.ts";
 import { type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
@@ -277,6 +287,59 @@ describe("nobody", () => {
     await close();
     expect(await statusAt(ticket)).toBe(401);
   });
+});
+
+it("lets nobody who signs a ticket past the service hide words in the size of a terminal, which the host's policy does not look at", async () => {
+  const sockets = new WebSocketServer({ noServer: true });
+  const relay = createRelay({ ...RELAY, graceMs: 2_000 });
+  const server = createHttpServer();
+  server.on("upgrade", (request, socket, first) => {
+    const side = request.url === AGENT_PATH ? "agent" : "client";
+    sockets.handleUpgrade(request, socket, first, (end) => relay.join("own", side, end));
+  });
+  const socket = join(dir, "own.sock");
+  server.listen(socket);
+  await once(server, "listening");
+  let text = "";
+  const link = createLink({
+    onData(_channel, bytes, taken) {
+      text += bytes.toString();
+      taken();
+    },
+    onEnd: () => undefined,
+    onRoom: () => undefined,
+  });
+  for (const channel of Object.values(CHANNEL)) link.open(channel);
+  const rows = "1; echo from the size; stty rows 1";
+  const terminal = { rows, columns: 80, name: "xterm" };
+  const start = { command: ["true"], terminal, idleMs: 600_000 };
+  link.write(CHANNEL.words, wordBytes({ start }));
+  const { attempts } = await world.orbweaver.job(job).view();
+  const [part] = attempts.at(-1)?.gpus ?? [];
+  const leaseId = attempts.at(-1)?.leaseId ?? "";
+  const now = Date.now();
+  const privateKey = signingKey(apiKeyFiles())();
+  const claims = {
+    ...{ principal: "ada", job, lease: leaseId, host: part?.host ?? "", rank: 0 },
+    ...{ verb: "exec" as const, hash: contentHash(start), nonce: "n".repeat(24) },
+    ...{ relays: [`unix:${socket}`], until: now + 60_000, ends: now + 60_000 },
+  };
+  const ticket = signSessionTicket(claims, {
+    ...{ name: "api", file: "", privateKey, publicKey: publicKeyText(createPublicKey(privateKey)) },
+  });
+  const order = { jobId: job, host: part?.host, leaseId, ticket };
+  const over = carry(link, {
+    ...{ place: () => ({ socket }), path: CLIENT_PATH, graceMs: 20_000 },
+    closed: new AbortController().signal,
+  });
+  await world.temporal.workflow.execute(SESSION_WORKFLOW, {
+    workflowId: `session-own-${world.fleet}`,
+    ...{ taskQueue: JOB_TASK_QUEUE, args: [{ rules: 1, fleet: world.fleet, order }] },
+  });
+  expect(await over).toMatchObject({ kind: "lost" });
+  expect(text).toBe("");
+  relay.close();
+  server.close();
 });
 
 /** The ticket of a session whose agent has come. */

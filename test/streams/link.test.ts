@@ -75,7 +75,7 @@ function linked() {
       if (loses) for (const queue of [toReader, toWriter]) queue.length = 0;
     },
     take(count: number) {
-      for (const taken of held.splice(0, count)) taken();
+      for (let left = count; left > 0; left -= 1) held.shift()?.();
     },
     pass(queue: Buffer[], to: Link, count: number) {
       for (const frame of queue.splice(0, count)) to.receive(frame);
@@ -166,6 +166,29 @@ describe("a link", () => {
     expect(() => resumed().send(data(0, 1, 9))).toThrow("not opened");
     expect(() => resumed().send({ kind: "taken", channel: CHANNEL, offset: 1 })).toThrow(LinkFault);
     expect(() => resumed().send({ kind: "end", channel: CHANNEL, offset: 4 })).toThrow(LinkFault);
+  });
+
+  it("holds no more pieces than bytes need, however small the frames are that its reader does not take", () => {
+    const frames = MAX_DATA_BYTES + 1_000;
+    const pieces: number[] = [];
+    const taken: (() => void)[] = [];
+    const reader = createLink({
+      onData: (_channel, bytes, isTaken) => {
+        pieces.push(bytes.length);
+        taken.push(isTaken);
+      },
+      onEnd: () => undefined,
+      onRoom: () => undefined,
+    });
+    reader.open(CHANNEL);
+    reader.attach(5, () => undefined);
+    reader.receive(frameBytes({ kind: "resume", pairing: 5, rows: [] }));
+    for (let at = 0; at < frames; at += 1) reader.receive(frameBytes(data(at, 1)));
+    expect(reader.heldBytes()).toBe(frames);
+    while (taken.length > 0) taken.shift()?.();
+    // The first in hand, then whole blocks.
+    expect(pieces).toEqual([1, MAX_DATA_BYTES, 999]);
+    expect(reader.heldBytes()).toBe(0);
   });
 
   it("believes nothing before the other end has said where to go on, in this pairing", () => {

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { once } from "node:events";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { WebSocketServer, type WebSocket } from "ws";
+import { WebSocket, WebSocketServer } from "ws";
 import { carry, dialRelay } from "../../streams/carry.ts";
-import { MAX_FRAME_BYTES } from "../../streams/frame.ts";
+import { frameBytes, MAX_FRAME_BYTES } from "../../streams/frame.ts";
 import { createLink, type Link } from "../../streams/link.ts";
 import { createRelay, type Relay, type Side } from "../../streams/relay.ts";
 
@@ -21,6 +21,7 @@ let over: string[] = [];
 let taken: WebSocket[] = [];
 /** So many ends are told yet that they are too many at once. */
 let refusals = 0;
+let pingEveryMs = 60_000;
 
 const socketPath = (): string => join(dir, "relay.sock");
 
@@ -29,6 +30,7 @@ async function serve(): Promise<void> {
   relay = createRelay({
     graceMs: 60_000,
     maxBuffered: MAX_BUFFERED,
+    pingEveryMs,
     onOver: (id) => over.push(id),
   });
   server = createServer();
@@ -183,6 +185,63 @@ it("stops reading an end whose other end reads slowly, so that it holds no more 
   await resumed;
   client.terminate();
   agent.terminate();
+});
+
+it("takes a place from an end that answers no ping", async () => {
+  relay.close();
+  server.close();
+  await once(server, "close");
+  pingEveryMs = 20;
+  await serve();
+  pingEveryMs = 60_000;
+  const gone = new WebSocket(`ws+unix:${socketPath()}:/client`, { autoPong: false });
+  gone.on("error", () => undefined);
+  const left = once(gone, "close");
+  const there = dial("agent");
+  await once(there, "open");
+  await left;
+  expect(there.readyState).toBe(there.OPEN);
+  there.terminate();
+});
+
+it("queues what it keeps at most once for a relay that reads nothing and says again and again that the other end is there", async () => {
+  relay.close();
+  server.close();
+  await once(server, "close");
+  const sockets = new WebSocketServer({ server: (server = createServer()) });
+  let dials = 0;
+  const again = new Promise<void>((resolve) => {
+    sockets.on("connection", (socket) => {
+      dials += 1;
+      if (dials === 2) return resolve();
+      socket.pause();
+      for (let pairing = 1; pairing < 20; pairing += 1) {
+        socket.send(JSON.stringify({ paired: pairing }));
+        socket.send(frameBytes({ kind: "resume", pairing, rows: [] }));
+      }
+    });
+  });
+  const closed = new AbortController();
+  const link = createLink({
+    onData: () => undefined,
+    onEnd: () => undefined,
+    onRoom: () => undefined,
+  });
+  for (let channel = 0; channel < 8; channel += 1) {
+    link.open(channel);
+    while (link.write(channel, Buffer.alloc(65_536)));
+  }
+  server.listen(socketPath());
+  await once(server, "listening");
+  const carrying = carry(link, {
+    place: () => ({ socket: socketPath() }),
+    ...{ path: "/agent", graceMs: 60_000, closed: closed.signal },
+  });
+  await again;
+  closed.abort();
+  for (const socket of sockets.clients) socket.terminate();
+  await carrying;
+  sockets.close();
 });
 
 it("cuts off who sends more than a frame at once", async () => {
