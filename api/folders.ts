@@ -19,7 +19,8 @@ export const FOLDER_PATH = "/v1/folders";
 
 export interface FolderStore {
   /** Answers with the part; 404 where there is none. */
-  readonly send: (hash: string, response: ServerResponse) => Promise<void>;
+  /** Whether there is such a part. */
+  readonly send: (hash: string, response: ServerResponse) => Promise<boolean>;
   /** Takes the body as a part of this sender's. */
   readonly take: (request: IncomingMessage, sender: PartSender) => Promise<TakenPart>;
 }
@@ -109,7 +110,7 @@ export function folderStore({
       const file = join(folder, hash);
       if (!PART.test(hash) || !(await renewed(file))) {
         response.writeHead(404, { "Content-Type": "text/plain" }).end("there is no such part\n");
-        return;
+        return false;
       }
       response.writeHead(200, {
         "Content-Type": "application/octet-stream",
@@ -120,6 +121,7 @@ export function folderStore({
       reading.once("error", () => response.destroy());
       response.once("close", () => reading.destroy());
       reading.pipe(response);
+      return true;
     },
     async take(request, { name: sender, isOwner }) {
       const body = await bytesOf(request);

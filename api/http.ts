@@ -15,7 +15,7 @@ import type { Access } from "../domain/fleet/access-schema.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
-import { shareConnections } from "./connections.ts";
+import { shareConnections, type Connections } from "./connections.ts";
 import { senderOf, urlOf, type Door, type Unknown } from "./door.ts";
 import { FOLDER_PATH, partIn, type FolderStore } from "./folders.ts";
 import { openApiDocument } from "./openapi.ts";
@@ -44,6 +44,8 @@ export interface HttpLimits {
   readonly connections: number;
   /** Of them, of one address. */
   readonly ofAddress: number;
+  /** Of them, of any address, before a sender has shown who it is. */
+  readonly unknown: number;
   /** At once, of one sender at one door. */
   readonly requests: number;
 }
@@ -54,12 +56,13 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
   bodyBytes: 6 * MAX_JOB_FILE_BYTES + 16_384,
   connections: 1_000,
   ofAddress: 250,
+  unknown: 500,
   requests: 20,
 });
 
 /** Not yet listening. */
 export function createDoor(door: Door, parts: ServiceParts): Server {
-  const { requestMs, connections, ofAddress } = parts.limits;
+  const { requestMs, connections, ofAddress, unknown } = parts.limits;
   const busy = createShares();
   const options = {
     tls: door.tls,
@@ -70,7 +73,7 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
     maxHeaderSize: 32_768,
   };
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    handle(request, response, { door, parts, busy }).catch((error: unknown) => {
+    handle(request, response, { door, parts, busy, crowd }).catch((error: unknown) => {
       // The audit cannot be written, or a bug: the answer says no more than that.
       if (response.headersSent) response.destroy();
       else sendError(response, 500, { code: "INTERNAL", message: messageOf(error) });
@@ -78,7 +81,8 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
   };
   const server = httpServer(options, answer);
   server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) => {
-    parts.sessions.take({ request, socket, first }, door).catch(() => socket.destroy());
+    const upgrade = { request, socket, first, onKnown: () => crowd.known(socket) };
+    parts.sessions.take(upgrade, door).catch(() => socket.destroy());
   });
   server.maxConnections = connections;
   const refuse = (socket: Socket | undefined, why: string): void => {
@@ -89,11 +93,7 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
       // The disk is full: the connection is refused all the same, and no order passes without its line.
     }
   };
-  shareConnections(server, {
-    most: ofAddress,
-    onRefused: (socket) =>
-      refuse(socket, `more than ${String(ofAddress)} connections of one address`),
-  });
+  const crowd = shareConnections(server, { most: ofAddress, unknown, onRefused: refuse });
   server.on("drop", () => refuse(undefined, `more than ${String(connections)} connections`));
   server.on("clientError", (error: Error & { readonly code?: string }, socket) => {
     const isSlow = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
@@ -113,18 +113,19 @@ interface Place {
   readonly parts: ServiceParts;
   /** Requests of each sender that are not answered yet. */
   readonly busy: Shares;
+  readonly crowd: Connections;
 }
 
 async function handle(
   request: IncomingMessage,
   response: ServerResponse,
-  { door, parts, busy }: Place,
+  { door, parts, busy, crowd }: Place,
 ): Promise<void> {
   const { audit, served } = parts;
   const { method = "GET" } = request;
   const url = urlOf(request);
   if (method === "GET" && url !== undefined)
-    if (await isAnsweredToAll(url.pathname, response, parts)) return;
+    if (await isAnsweredToAll(url.pathname, response, { ...parts, crowd })) return;
   const from = door.fromOf(request.socket);
   const line: Omit<AuditEntry, "verdict"> = {
     who: door.who,
@@ -149,6 +150,7 @@ async function handle(
     return refuse(unknownRefusal(sender));
   }
   if (gone.signal.aborted) return;
+  crowd.known(request.socket);
   const found = findRoute(method, url.pathname);
   const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
   const leave = busy.enter(sender.name, parts.limits.requests);
@@ -217,11 +219,13 @@ async function handle(
 async function isAnsweredToAll(
   path: string,
   response: ServerResponse,
-  { folders, version }: ServiceParts,
+  { folders, version, crowd }: Pick<ServiceParts, "folders" | "version"> & Pick<Place, "crowd">,
 ): Promise<boolean> {
   const part = partIn(path);
-  if (part !== undefined) await folders.send(part, response);
-  else if (path === "/openapi.json") send(response, openApiDocument(ROUTES, version));
+  if (part !== undefined) {
+    const isThere = await folders.send(part, response);
+    if (isThere && response.socket !== null) crowd.known(response.socket);
+  } else if (path === "/openapi.json") send(response, openApiDocument(ROUTES, version));
   else return false;
   return true;
 }

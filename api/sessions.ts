@@ -48,6 +48,8 @@ export interface Upgrade {
   readonly request: IncomingMessage;
   readonly socket: Socket;
   readonly first: Buffer;
+  /** Who asks has shown a right to it. */
+  readonly onKnown?: () => void;
 }
 
 export interface SessionParts {
@@ -113,7 +115,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     },
   });
 
-  function takeAgent({ request, socket, first }: Upgrade): void {
+  function takeAgent({ request, socket, first, onKnown }: Upgrade): void {
     const signed = request.headers["x-orbweaver-ticket"];
     const key = request.headers["x-orbweaver-key"];
     const check = checkSessionTicket(signed, parts.served.ownKeys());
@@ -123,6 +125,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     const isTaken = known?.key !== undefined && known.key !== key;
     if (Date.now() > ends || ended.has(nonce) || isTaken) return refuse(socket, 401);
     open.set(nonce, { of: known?.of ?? principal, key });
+    onKnown?.();
     sockets.handleUpgrade(request, socket, first, (agent) => {
       agent.on("error", () => agent.terminate());
       agent.send("{}");
@@ -195,7 +198,10 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     }
   }
 
-  async function takeClient({ request, socket, first }: Upgrade, door: Door): Promise<void> {
+  async function takeClient(
+    { request, socket, first, onKnown }: Upgrade,
+    door: Door,
+  ): Promise<void> {
     const from = door.fromOf(socket);
     const sender = await senderOf(door, request);
     // It has gone meanwhile, and would never be told off.
@@ -214,6 +220,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
       return refuse(socket, 429);
     }
     socket.once("close", leave);
+    onKnown?.();
     sockets.handleUpgrade(request, socket, first, (client) => {
       client.on("error", () => client.terminate());
       const late = setTimeout(() => client.terminate(), GREET_WITHIN_MS);

@@ -28,7 +28,7 @@ export interface ServedPart {
 
 /** No host has more GPUs. */
 const MAX_GPUS = 64;
-/** Limit of operators in one part, above that of any model. */
+/** Limit of operators in all parts together, above that of any model. */
 const MAX_PLACES = 1_000_000;
 /** Places and ranges of places in a plan's file: `0-14,17`. */
 const RANGES = /^\d{1,7}(-\d{1,7})?(,\d{1,7}(-\d{1,7})?)*$/;
@@ -74,8 +74,10 @@ export function parseServingPlan(
   const { model, gpus, devices, parts, expectedMs, wholeMs } = result.data;
   const beyond = parts.findIndex(({ gpu }) => gpu >= gpus);
   if (beyond >= 0) return refused(`parts.${beyond}.gpu: there are ${gpus} GPUs, from 0`);
-  const wide = parts.findIndex(({ operators }) => spanOf(operators) > MAX_PLACES);
-  if (wide >= 0) return refused(`parts.${wide}.operators: more than ${MAX_PLACES} of them`);
+  let places = 0;
+  const wide = parts.findIndex(({ operators }) => (places += spanOf(operators)) > MAX_PLACES);
+  if (wide >= 0)
+    return refused(`parts.${wide}.operators: more than ${MAX_PLACES} of them, with those before`);
   const read = parts.map(({ gpu, operators }) => ({ gpu, operators: placesOf(operators) }));
   return {
     kind: "parsed",

@@ -11,11 +11,14 @@ afterEach(() => {
   for (const close of closings.splice(0)) close();
 });
 
-async function opened(most: number): Promise<{ port: number; refused: string[] }> {
-  const server: Server = createServer((_request, response) => response.end("ok"));
+async function opened(most: number, unknown = 100): Promise<{ port: number; refused: string[] }> {
+  const server: Server = createServer((request, response) => {
+    if (request.headers.authorization !== undefined) crowd.known(request.socket);
+    response.end("ok");
+  });
   const refused: string[] = [];
-  shareConnections(server, {
-    most,
+  const crowd = shareConnections(server, {
+    ...{ most, unknown },
     onRefused: (socket) => void refused.push(socket.remoteAddress ?? ""),
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -57,6 +60,27 @@ describe.runIf(process.platform === "linux")("a door", () => {
     expect(await answered(first)).toContain("200 OK");
     expect(await answered(await connected(port, "127.0.0.2"))).toContain("200 OK");
   });
+});
+
+it("is open to whoever shows a token, however many connections of however many addresses say nothing", async () => {
+  const { port, refused } = await opened(100, 3);
+  const words = "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n\r\n";
+  const known = await connected(port, "127.0.0.1");
+  known.write(words);
+  await once(known, "data");
+  const silent: Socket[] = [];
+  for (let count = 0; count < 3; count += 1) silent.push(await connected(port, "127.0.0.1"));
+  const left = silent.map((socket) => once(socket, "close"));
+  for (let count = 0; count < 4; count += 1) {
+    const next = await connected(port, "127.0.0.1");
+    next.write(words);
+    await once(next, "data");
+  }
+  await left[0];
+  expect(refused).toEqual(["127.0.0.1"]);
+  // The three that are left, and the five that are known.
+  known.write(words);
+  await once(known, "data");
 });
 
 describe("networkOf", () => {
