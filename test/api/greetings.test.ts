@@ -66,7 +66,7 @@ it("are as many as its sessions may be, and one more as soon as one of them has 
   expect(found.filter((status) => status === 101)).toHaveLength(MOST);
   expect(found).toContain(429);
   clients.find(({ readyState }) => readyState === WebSocket.OPEN)?.terminate();
-  await expect.poll(dialled, { timeout: 30_000 }).toBe(101);
+  await expect.poll(dialled).toBe(101);
 });
 
 it("are none of those that had gone before it was known who they are", async () => {
