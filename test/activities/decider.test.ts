@@ -99,6 +99,7 @@ describe("with threads that only wait", () => {
   });
 
   test("one that died is replaced", async () => {
+    await answersOnceDecided();
     const before = await answersOnceDecided();
     expect((await answerAfter(-1))[0]).toBe("baseline");
     expect(await answersOnceDecided()).toBeLessThan(before);
