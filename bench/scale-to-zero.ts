@@ -23,7 +23,7 @@ import { fleetStateDir } from "../workers/state.ts";
 import { grantSignal } from "../protocol/messages.ts";
 
 interface ScaleToZeroOptions {
-  /** Cold rounds: one job each. */
+  /** Cold rounds: one job each on a fleet with a console and on one without, in turns. */
   readonly rounds: number;
   /** How long nothing happens before the processes are counted. */
   readonly quietSeconds: number;
@@ -47,8 +47,9 @@ export const SCALE_TO_ZERO_SIZES = Object.freeze({
 });
 
 interface ScaleToZeroFigures {
-  /** One a round, in milliseconds. */
+  /** One a round, in milliseconds, of the fleet with a console, as `up` starts it. */
   readonly grantedMs: readonly number[];
+  readonly withoutConsoleMs: readonly number[];
   /** Process start to first poll, of every worker that started in the rounds. */
   readonly workerStartMs: readonly number[];
   readonly processesAfterQuiet: number;
@@ -68,31 +69,53 @@ const GONE_WITHIN_MS = 60_000;
 const LONG_JOB_SECONDS = 3_600;
 
 export async function measureScaleToZero(options: ScaleToZeroOptions): Promise<ScaleToZeroFigures> {
-  const cold = await onFleet(options, 2, async (site) => {
-    await site.up("--idle", String(SHORT_IDLE_SECONDS));
-    await site.untilGone();
-    const startsBefore = (await site.starts()).length;
-    const grantedMs: number[] = [];
-    for (let round = 1; round <= options.rounds; round += 1) {
-      options.interrupted?.throwIfAborted();
-      grantedMs.push(await coldRound(site));
-      options.say(`zero: round ${String(round)}, granted after ${String(grantedMs.at(-1))} ms`);
-      await site.untilGone();
-    }
-    const workerStartMs = (await site.starts()).slice(startsBefore);
-    await site.up("--idle", "15");
-    await coldRound(site);
-    options.say(`zero: ${String(options.quietSeconds)} s of quiet`);
-    await sleep(options.quietSeconds * 1_000, undefined, { signal: options.interrupted });
-    return { grantedMs, workerStartMs, processesAfterQuiet: site.living() };
-  });
+  const cold = await onFleet(options, { hosts: 2 }, (site) =>
+    onFleet(options, { hosts: 2, flags: ["--no-console"] }, (bare) =>
+      coldRounds(options, site, bare),
+    ),
+  );
   return { ...cold, wakeUps: await countWakeUps(options) };
+}
+
+async function coldRounds(
+  { rounds, quietSeconds, say, interrupted }: ScaleToZeroOptions,
+  site: Site,
+  bare: Site,
+): Promise<Omit<ScaleToZeroFigures, "wakeUps">> {
+  for (const { up, untilGone } of [site, bare]) {
+    await up("--idle", String(SHORT_IDLE_SECONDS));
+    await untilGone();
+  }
+  const startsBefore = (await site.starts()).length;
+  const grantedMs: number[] = [];
+  const withoutConsoleMs: number[] = [];
+  for (let round = 1; round <= rounds; round += 1) {
+    interrupted?.throwIfAborted();
+    // Whoever is first does not stay first.
+    const turns = [
+      { at: site, took: grantedMs },
+      { at: bare, took: withoutConsoleMs },
+    ];
+    for (const { at, took } of round % 2 === 0 ? turns.reverse() : turns) {
+      took.push(await coldRound(at));
+      await at.untilGone();
+    }
+    say(
+      `zero: round ${String(round)}, granted after ${String(grantedMs.at(-1))} ms, without a console after ${String(withoutConsoleMs.at(-1))} ms`,
+    );
+  }
+  const workerStartMs = (await site.starts()).slice(startsBefore);
+  await site.up("--idle", "15");
+  await coldRound(site);
+  say(`zero: ${String(quietSeconds)} s of quiet`);
+  await sleep(quietSeconds * 1_000, undefined, { signal: interrupted });
+  return { grantedMs, withoutConsoleMs, workerStartMs, processesAfterQuiet: site.living() };
 }
 
 async function countWakeUps(options: ScaleToZeroOptions): Promise<ScaleToZeroFigures["wakeUps"]> {
   const { hosts, jobs, watchSeconds, say, interrupted } = options;
   if (watchSeconds === 0) return { starts: 0, watchedMs: 0, startsPerHour: NaN };
-  return await onFleet(options, hosts, async (site) => {
+  return await onFleet(options, { hosts }, async (site) => {
     await site.up();
     say(`zero: ${String(jobs)} long jobs on ${String(hosts)} hosts`);
     for (let job = 0; job < jobs; job += 1) {
@@ -148,7 +171,7 @@ async function coldRound({ temporal, orbweaver }: Site): Promise<number> {
 
 async function onFleet<T>(
   { env, say }: ScaleToZeroOptions,
-  hosts: number,
+  { hosts, flags = [] }: { readonly hosts: number; readonly flags?: readonly string[] },
   measure: (site: Site) => Promise<T>,
 ): Promise<T> {
   const dir = await mkdtemp(join(tmpdir(), "orbweaver-zero-"));
@@ -162,7 +185,7 @@ async function onFleet<T>(
   try {
     // An `up` that fails half-way leaves things up too.
     isUp = true;
-    await cli("up", fleetFile, "--idle", String(SHORT_IDLE_SECONDS));
+    await cli("up", fleetFile, "--idle", String(SHORT_IDLE_SECONDS), ...flags);
     const connection = await resolveConnection(
       { isIsolated: true },
       { env: own, cwd: dir, stateDir },
@@ -174,7 +197,7 @@ async function onFleet<T>(
       temporal: opened.client,
       orbweaver: new OrbweaverClient(opened.client, { fleet: FLEET }),
       cli,
-      up: (...flags) => cli("up", ...flags),
+      up: (...more) => cli("up", ...more, ...flags),
       living,
       untilGone: async () => {
         const endAtMs = Date.now() + GONE_WITHIN_MS;

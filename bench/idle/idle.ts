@@ -3,18 +3,25 @@
  *
  * Fleet and jobs worker run as they do everywhere; the agents are the product's, many in one process. Counted are all calls to the server's
  * frontend, long polls and heartbeats included, by the server's own metrics. Fewer agents than hosts are scaled up in
- * proportion, the fleet's and jobs' own calls with them, so the figure errs on the high side.
+ * proportion, the fleet's, jobs' and console's own calls with them, so the figures err on the high side. With and without a console, in turns.
  */
 
+import type { ChildProcess } from "node:child_process";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { drawFreePort } from "../../workers/server/ports.ts";
-import { atMost, barOf, unmeasured, type Bar } from "../bar.ts";
+import { atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { idleFleet } from "../live/fleet.ts";
+import { endNow } from "../live/processes.ts";
 import { openWorld, type BenchWorld } from "../live/world.ts";
 import { callsNow, callsSince, totalOf, type Calls } from "./calls.ts";
 
 const FIGURE = { id: "idle-calls", unit: "1/s", target: atMost(100) } as const;
+const BESIDE = { id: "idle-calls-beside-console", unit: "1/s", target: atMost(100) } as const;
+/** With and without a console, in turns. */
+const TURNS = 2;
+const CATCH_UP_MS = 5_000;
 const HOSTS_PER_CLUSTER = 100;
 const KNOWN_WITHIN_MS = 600_000;
 const LOOK_EVERY_MS = 1_000;
@@ -29,7 +36,7 @@ interface IdleAnswer {
 export async function measureIdle(request: BenchRequest): Promise<IdleAnswer> {
   if (request.text("address") !== undefined) {
     const why = "the server is not ours, so its metrics are not known";
-    return { bars: [unmeasured(FIGURE, why)], details: {} };
+    return { bars: [unmeasured(FIGURE, why), unmeasured(BESIDE, why)], details: {} };
   }
   const hosts = request.size("hosts");
   const agents = Math.min(hosts, request.size("idle-agents"));
@@ -41,32 +48,72 @@ export async function measureIdle(request: BenchRequest): Promise<IdleAnswer> {
     await untilKnown(world, agents, request);
     request.say(`idle: all ${String(agents)} are attended; letting them settle`);
     await restFor(world, SETTLE_MS);
-    const before = await calls(world);
-    const startedMs = performance.now();
-    await restFor(world, seconds * 1_000);
-    const since = callsSince(before, await calls(world));
-    const tookSeconds = (performance.now() - startedMs) / 1_000;
-    const scale = hosts / agents / tookSeconds;
+    const [without, beside] = [emptyWatch(), emptyWatch()];
+    for (let turn = 0; turn < TURNS; turn += 1) {
+      await watchInto(world, without, seconds / TURNS);
+      const console_ = await startConsole(world);
+      await watchInto(world, beside, seconds / TURNS);
+      await endNow(console_);
+    }
+    const figure = (watch: Watch) =>
+      figureOf(watch.calls, { hosts, agents, scale: hosts / agents / watch.seconds });
+    // The console's own calls are as many, however many hosts there are.
+    const bySecond = totalOf(beside.calls) / beside.seconds;
+    const ofConsole = bySecond - totalOf(without.calls) / without.seconds;
     return {
-      bars: [barOf(figureOf(since, { hosts, agents, scale }))],
-      details: rates(since, scale),
+      bars: [
+        barOf({ ...FIGURE, ...figure(without) }),
+        barOf({ ...BESIDE, ...figure(beside) }),
+        barOf({ id: "idle-console-calls", unit: "1/s", target: REPORTED, got: ofConsole }),
+      ],
+      details: rates(without.calls, hosts / agents / without.seconds),
     };
   } finally {
     await world.stop();
   }
 }
 
+/** Calls of one kind of turns, all together. */
+interface Watch {
+  calls: Calls;
+  seconds: number;
+}
+
+const emptyWatch = (): Watch => ({ calls: new Map(), seconds: 0 });
+
+async function watchInto(world: BenchWorld, watch: Watch, seconds: number): Promise<void> {
+  const before = await calls(world);
+  const startedMs = performance.now();
+  await restFor(world, seconds * 1_000);
+  const since = callsSince(before, await calls(world));
+  watch.seconds += (performance.now() - startedMs) / 1_000;
+  const names = new Set([...watch.calls.keys(), ...since.keys()]);
+  watch.calls = new Map(
+    [...names].map((name) => [name, (watch.calls.get(name) ?? 0) + (since.get(name) ?? 0)]),
+  );
+}
+
+/** With a history database, as `up` has it; what it asks to read the fleet's history once is not counted. */
+async function startConsole(world: BenchWorld): Promise<ChildProcess> {
+  const { fleet, address, dir, temporal } = world;
+  const at = ["--isolated", "--address", address, "--namespace", temporal.options.namespace];
+  const history = ["--history", join(dir, "history.db"), "--port", String(await drawFreePort())];
+  const words = ["console", "--fleet", fleet, ...history, ...at];
+  const child = await world.processes.start("console", "cli/main.js", words);
+  await restFor(world, CATCH_UP_MS);
+  return child;
+}
+
 function figureOf(
   since: Calls,
   of: { readonly hosts: number; readonly agents: number; readonly scale: number },
-): Parameters<typeof barOf>[0] {
+): { readonly got: number; readonly note: string } {
   const { hosts, agents, scale } = of;
   const parts = Object.entries(rates(since, scale))
     .slice(0, 4)
     .map(([operation, rate]) => `${operation} ${rate.toFixed(1)}`);
   const scaled = agents < hosts ? `measured with ${String(agents)} agents and scaled up; ` : "";
   return {
-    ...FIGURE,
     got: totalOf(since) * scale,
     note: `${String(hosts)} hosts; ${scaled}${parts.join(", ")}`,
   };
