@@ -2,7 +2,8 @@
 
 import type { JobPage, MomentKind } from "./job-wire.ts";
 
-export type Phase = "waiting" | "held" | "preparing" | "running" | "stopping";
+/** `launched`: its hosts were told to start it, and have not reported since; a run's start is known when it has ended. */
+export type Phase = "waiting" | "held" | "preparing" | "launched" | "running" | "stopping";
 
 export interface PhaseSpan {
   readonly phase: Phase;
@@ -33,6 +34,18 @@ export function phasesOf({ moments, ended }: JobPage, nowMs: number): readonly P
     open = { phase, fromMs: atMs };
   }
   const endMs = ended?.atMs ?? nowMs;
+  const launched =
+    ended === undefined && open?.phase === "preparing" ? launchIn(moments) : undefined;
+  if (open !== undefined && launched !== undefined && launched.atMs >= open.fromMs) {
+    if (launched.atMs > open.fromMs) spans.push({ ...open, toMs: launched.atMs });
+    open = { phase: "launched", fromMs: launched.atMs };
+  }
   if (open !== undefined) spans.push({ ...open, toMs: Math.max(open.fromMs, endMs) });
   return spans;
+}
+
+/** Of the newest grant. */
+function launchIn(moments: JobPage["moments"]): JobPage["moments"][number] | undefined {
+  const granted = moments.map(({ kind }) => kind).lastIndexOf("granted");
+  return moments.slice(granted).find(({ kind }) => kind === "starting");
 }

@@ -35,8 +35,12 @@ export function bits(mask: number): number {
   return count;
 }
 
+/** What rounds to nothing has no sign. */
 export const tenths = (value: number): string =>
-  value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+  (Math.abs(value) < 0.05 ? 0 : value).toLocaleString("en", {
+    minimumFractionDigits: 1,
+    maximumFractionDigits: 1,
+  });
 
 /** `92 %`. */
 export const shareText = (part: number, whole: number): string =>

@@ -27,7 +27,7 @@ export function decisionRow({ event, before, refusals: known }: Decided): Decisi
     grants: shortened(
       items.map(
         ({ request, gpus, reason }) =>
-          `${request.jobId}: ${gpuCountOf(gpus)} GPUs on ${placesText(gpus)}. ${reason}`,
+          `${request.jobId}: ${gpusText(gpus)} on ${placesText(gpus)}. ${reason}`,
       ),
     ),
     evictions: shortened(
@@ -45,7 +45,12 @@ export function decisionRow({ event, before, refusals: known }: Decided): Decisi
 const reserveText = ({ jobId, gpus, kind }: NonNullable<Plan["reserve"]>[number]): string =>
   gpus.length === 0
     ? `${jobId}: reservation ended`
-    : `${jobId}: ${gpuCountOf(gpus)} GPUs on ${placesText(gpus)} (${kind})`;
+    : `${jobId}: ${gpusText(gpus)} on ${placesText(gpus)} (${kind})`;
+
+function gpusText(gpus: Parameters<typeof gpuCountOf>[0]): string {
+  const count = gpuCountOf(gpus);
+  return count === 1 ? "1 GPU" : `${count} GPUs`;
+}
 
 const placesText = (gpus: readonly { readonly host: string }[]): string =>
   gpus.length <= 2

@@ -17,7 +17,9 @@ const COLUMNS: readonly Column[] = [
   { id: "age", title: "Waits", isRight: true },
   { id: "code", title: "Reason" },
 ];
+/** As in `page.css`. On a phone the reason has two lines, and the change one of its own. */
 const ROW_HEIGHT = 58;
+const NARROW_ROW_HEIGHT = 96;
 /** Changes are looked for on the rows in sight, one after the other, after a pause: each costs the console some cycles of scheduling. */
 const LOOK_AFTER_MS = 800;
 const MOST_LOOKED_FOR = 20;
@@ -45,6 +47,7 @@ export function QueueView({ store, place, go }: ViewProps): ComponentChildren {
     [store.revision()],
   );
   const { changeOf, look } = useChanges(store.isPast());
+  const rowHeight = useIsNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const nowMs = store.nowMs();
   return h(
     "section",
@@ -76,7 +79,7 @@ export function QueueView({ store, place, go }: ViewProps): ComponentChildren {
           label: "Waiting jobs",
           columns: COLUMNS,
           rows,
-          rowHeight: ROW_HEIGHT,
+          rowHeight,
           keyOf: ({ job }) => job,
           cell: (row, column) => cellOf(row, column, nowMs),
           below: (row) => belowOf(row, changeOf(row.job)),
@@ -147,6 +150,18 @@ function Choice({
     h("option", { value: "" }, `any ${name === "code" ? "reason" : name}`),
     names.map((one) => h("option", { key: one, value: one }, one)),
   );
+}
+
+function useIsNarrow(): boolean {
+  const [isNarrow, setNarrow] = useState(false);
+  useEffect(() => {
+    const media = matchMedia("(max-width: 700px)");
+    const look = (): void => setNarrow(media.matches);
+    look();
+    media.addEventListener("change", look);
+    return () => media.removeEventListener("change", look);
+  }, []);
+  return isNarrow;
 }
 
 const namesOf = <Row>(table: ReadonlyMap<string, Row>, nameOf: (row: Row) => string): string[] =>

@@ -62,6 +62,37 @@ const reportOf = (host: string): RunReport =>
 const kindsOf = ({ moments }: JobPage): readonly MomentKind[] => moments.map(({ kind }) => kind);
 
 describe("a job's page in a browser", () => {
+  it("shows a job whose hosts were told to start it as launched until they report, not as preparing", () => {
+    const moment = (kind: MomentKind, atMs: number) => ({ kind, atMs, text: "" });
+    const moments = [
+      ...[moment("submitted", 0), moment("granted", 1), moment("starting", 2)],
+      ...[moment("running", 3), moment("stopped", 4), moment("waiting", 5)],
+      ...[moment("granted", 6), moment("starting", 8)],
+    ];
+    const page = { job: "job", moments, omitted: 0, attempts: [] };
+    const spansOf = (count: number) =>
+      phasesOf({ ...page, moments: moments.slice(0, count) }, 10).map(({ phase, fromMs, toMs }) => [
+        phase,
+        fromMs,
+        toMs,
+      ]);
+    const first = [
+      ...[
+        ["waiting", 0, 1],
+        ["preparing", 1, 3],
+        ["running", 3, 4],
+        ["waiting", 4, 6],
+      ],
+    ];
+    expect(spansOf(8)).toEqual([...first, ["preparing", 6, 8], ["launched", 8, 10]]);
+    expect(spansOf(7)).toEqual([...first, ["preparing", 6, 10]]);
+    expect(spansOf(3)).toEqual([
+      ["waiting", 0, 1],
+      ["preparing", 1, 2],
+      ["launched", 2, 10],
+    ]);
+  });
+
   it("shows phases without a gap, each run's GPUs, and every moment", async () => {
     const page = await pageOf("job.preempted.json");
     const spans = phasesOf(page, 0);
