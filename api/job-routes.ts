@@ -10,7 +10,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
 import { allowed, allowedToRun, type JobFacts } from "./job-facts.ts";
-import { started, submission } from "./submit-routes.ts";
+import { queuedAnyway, started, submission } from "./submit-routes.ts";
 import { listQuery, whole } from "./job-queries.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
 import {
@@ -37,6 +37,7 @@ const settings = z.strictObject({
   deadline: z.string().exactOptional(),
   min: z.number().exactOptional(),
   max: z.number().exactOptional(),
+  isQueuedAnyway: queuedAnyway,
 });
 export const JOB_ROUTES: readonly Route[] = [
   route({
@@ -152,7 +153,8 @@ export const JOB_ROUTES: readonly Route[] = [
       // Also back to this fleet: who has moved the job away is not overruled by its submitter.
       insist(operatorRefusal(principal, rights, "move jobs"));
       accept();
-      return await served.client.job(job, principal.name).move(fleet);
+      // What the other fleet has is not for its eyes.
+      return await served.client.job(job, principal.name).move(fleet, { isQueuedAnyway: true });
     },
   }),
   route({
@@ -161,11 +163,13 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "amend",
     summary: "Changes settings of a job that waits or runs, to what the caller may ask for.",
     body: settings,
-    note: (changes) => ({ what: settingsText(changes) }),
+    note: ({ isQueuedAnyway: _, ...changes }) => ({ what: settingsText(changes) }),
     answer: async ({ caller, served, job, body, accept }) => {
       const { principal, rights } = caller;
+      const { isQueuedAnyway = false, ...changes } = body;
       await allowed(served, caller, { act: "change", jobId: job });
-      return await served.client.job(job, principal.name).amend(body, {
+      return await served.client.job(job, principal.name).amend(changes, {
+        isQueuedAnyway,
         signer: ({ publicKey }) => changeSigner({ caller, served }, publicKey),
         check: async (spec) => {
           insist(submitRefusal(principal, rights, spec));
@@ -245,7 +249,7 @@ function tasksNote({ tasks }: { readonly tasks: string }): OrderNote {
   return { what: `tasks ${tasks}` };
 }
 
-const settingsText = (changes: z.output<typeof settings>): string =>
+const settingsText = (changes: Omit<z.output<typeof settings>, "isQueuedAnyway">): string =>
   Object.entries(changes)
     .map(([name, value]) => `${name} ${String(value)}`)
     .join(", ");

@@ -11,7 +11,7 @@ import { insist, route, type Call, type Route } from "./route.ts";
 const jobFile = z
   .union([z.string(), z.looseObject({})])
   .meta({ description: "The job file: as YAML text, or as an object." });
-const queuedAnyway = z
+export const queuedAnyway = z
   .boolean()
   .exactOptional()
   .meta({ description: "Also where the fleet would never start it as it is." });

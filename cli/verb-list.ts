@@ -49,8 +49,8 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("requeue", async () => (await import("./verbs/jobs/requeue.ts")).requeueVerb),
       verb("move", async () => (await import("./verbs/jobs/move.ts")).moveVerb),
       verb("hold", async () => (await import("./verbs/jobs/hold.ts")).holdVerb),
-      verb("cron", async () => (await import("./verbs/jobs/cron.ts")).cronVerb),
       verb("release", async () => (await import("./verbs/jobs/release.ts")).releaseVerb),
+      verb("cron", async () => (await import("./verbs/jobs/cron.ts")).cronVerb),
     ],
   },
   {

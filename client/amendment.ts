@@ -17,6 +17,7 @@ import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { ordered } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import { firstInput } from "./first-input.ts";
+import { checkChange } from "./never-starts.ts";
 
 /** As in a job file; absent: as before. */
 export interface NewSettings extends Pick<
@@ -32,6 +33,8 @@ export interface NewSettings extends Pick<
 export interface AmendOptions {
   /** Called when the change could not be signed as the user's: only hosts that trust the whole namespace run the job then. */
   readonly onUnsigned?: (why: string) => void;
+  /** Also where the fleet would never start the job so; else that is NEVER_STARTS. */
+  readonly isQueuedAnyway?: boolean;
   /** Called with what the job would be before it is asked; throws to leave it as it is. */
   readonly check?: (spec: JobSpec) => Promise<void>;
   /** Whose key signs, in whose name, a job that `former` has signed; throws to leave it as it is. The user's own when absent. */
@@ -70,11 +73,12 @@ export function changesOf({ min, max, ...rest }: NewSettings): JobChanges {
 export async function amendJob(
   { client, jobId, view, by }: AmendedJob,
   changes: JobChanges,
-  { onUnsigned, check, signer }: AmendOptions,
+  { onUnsigned, isQueuedAnyway = false, check, signer }: AmendOptions,
 ): Promise<AmendAnswer> {
+  const isOtherDemand = (changes.tenant ?? changes.min ?? changes.max) !== undefined;
   const subject = `job ${jobId}`;
   for (let left = TRIES; ; left -= 1) {
-    const { spec, amended } = await view();
+    const { spec, amended, fleet } = await view();
     const basis = amended?.count ?? 0;
     if (spec === undefined)
       throw new OrbweaverError("NOT_ALLOWED", `${subject} is still being read. Try again.`);
@@ -82,6 +86,8 @@ export async function amendJob(
     if (made.kind === "refused")
       throw new OrbweaverError("BAD_INPUT", `${subject} cannot be changed so: ${made.problem}`);
     await check?.(made.spec);
+    if (isOtherDemand && !isQueuedAnyway)
+      await checkChange(client, made.spec, { jobId, fleet, isNot: "changed" });
     const isSigned = made.changes.some(
       ({ setting }) => setting === "tenant" || setting === "timeLimitMs",
     );

@@ -15,9 +15,8 @@ import type { ParsedJob } from "../domain/job/job-file.ts";
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
-import { FLEET_TASK_QUEUE, fleetWorkflowId, ledgerQuery } from "../protocol/messages.ts";
 import { NEWEST_RULES, RESOURCE_RULES } from "../scheduling/ledger/ledger.ts";
-import { queried } from "./waking.ts";
+import { presentLedger } from "./present-ledger.ts";
 
 const GIB = 2 ** 30;
 /** A worker that sleeps wakes in this time; nobody is to wait longer for a check that hosts make again. */
@@ -53,14 +52,8 @@ export async function checkFit(
 }
 
 /** Undefined where the fleet does not answer soon. */
-export async function ledgerSoon(client: Client, fleet: string): Promise<PackedLedger | undefined> {
-  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
-  return await queried(client, `fleet ${fleet}`, {
-    taskQueue: FLEET_TASK_QUEUE,
-    query: () => workflow.query(ledgerQuery),
-    withinMs: ANSWER_WITHIN_MS,
-  }).catch(() => undefined);
-}
+export const ledgerSoon = (client: Client, fleet: string): Promise<PackedLedger | undefined> =>
+  presentLedger(client, fleet, ANSWER_WITHIN_MS).catch(() => undefined);
 
 /** Undefined where some host that the job may use can give it, or does not say what it has. `rules`: those of the fleet. */
 export function resourceRefusal(

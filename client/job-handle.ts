@@ -90,9 +90,12 @@ export interface JobHandle {
   readonly suspend: () => Promise<JobState>;
   /** Ends the run with a checkpoint; the job asks again at once, with its age. */
   readonly requeue: () => Promise<JobState>;
-  /** Has another fleet run it, after the end of its run with a checkpoint; returns once the order is recorded. Throws NOT_ALLOWED where it cannot leave. */
-  readonly move: (fleet: string) => Promise<MoveAnswer>;
-  /** Changes settings of a job that waits or runs; see `docs/jobs.md` for those that a run keeps. */
+  /**
+   * Has another fleet run it, after the end of its run with a checkpoint; returns once the order is recorded. Throws NEVER_STARTS where that fleet would not
+   * start it, NOT_ALLOWED where it cannot leave. With `isQueuedAnyway` that fleet need not answer.
+   */
+  readonly move: (fleet: string, options?: MoveOptions) => Promise<MoveAnswer>;
+  /** Changes settings of a job that waits or runs; see `docs/jobs.md` for those that a run keeps. Throws NEVER_STARTS where its fleet would not start it so. */
   readonly amend: (settings: NewSettings, options?: AmendOptions) => Promise<AmendAnswer>;
   /** The output of the ranks: in order for one rank, in order of arrival for several. */
   readonly logs: (options?: LogOptions) => AsyncIterable<string>;
@@ -105,6 +108,11 @@ export interface JobHandle {
 export interface CancelOptions {
   /** No checkpoint and no grace. */
   readonly isForced?: boolean;
+}
+
+export interface MoveOptions {
+  /** Also to a fleet that would never start it. */
+  readonly isQueuedAnyway?: boolean;
 }
 
 export type JobOutcome =
@@ -198,9 +206,14 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     hold: () => give(holdUpdate),
     suspend: () => give(suspendUpdate),
     requeue: () => give(requeueUpdate),
-    move: async (fleet) => {
+    move: async (fleet, { isQueuedAnyway = false } = {}) => {
       const there = client.workflow.getHandle(fleetWorkflowId(fleet));
       await asked(client, `fleet ${fleet}`, () => there.describe());
+      const { spec } = await view();
+      if (!isQueuedAnyway && spec !== undefined) {
+        const { checkChange } = await import("./never-starts.ts");
+        await checkChange(client, spec, { jobId, fleet, isNot: "moved" });
+      }
       return await ordered(call, moveUpdate, { by, fleet });
     },
     amend: async (settings, amend = {}) => {

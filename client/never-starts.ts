@@ -13,6 +13,7 @@ import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import { scheduledPart } from "../domain/lease/gang-request.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import type { JobId } from "../domain/values/ids.ts";
 import { firstOfEachKind } from "../scheduling/explain/remedies.ts";
 import type { Never } from "../scheduling/explain/never.ts";
 import { neverFor, withoutStandIn, wouldNeverStart } from "../scheduling/explain/what-if.ts";
@@ -20,6 +21,7 @@ import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import { fleetInput } from "./first-input.ts";
 import { ANSWER_WITHIN_MS, ledgerSoon } from "./fleet-fit.ts";
+import { presentLedger } from "./present-ledger.ts";
 
 /** A fleet that has changed meanwhile is asked anew before a refusal, and queues what it would not start; so this may be long. */
 const KEPT_MS = 10_000;
@@ -74,7 +76,29 @@ export async function checkStarts(
     if (found !== undefined) refused.push(found);
   }
   if (refused.length === 0) return;
-  throw refusal(refused, fleet);
+  throw refusal(refused, { fleet, isNot: "queued" });
+}
+
+/**
+ * As `checkStart`, of a job that is there already and would be changed into `spec`, or go to that fleet: by its present ledger alone. Throws NO_CONNECTION where
+ * the fleet does not answer. A job that goes to a fleet stays there, whatever its file says of others.
+ */
+export async function checkChange(
+  client: Client,
+  spec: JobSpec,
+  { jobId, fleet, isNot }: { readonly jobId: JobId } & Refusing,
+): Promise<void> {
+  if (isNot === "changed" && spec.cells !== undefined) return;
+  const now = unpackLedger(await presentLedger(client, fleet));
+  const never = neverFor(now, spec, Date.now());
+  if (never === undefined) return;
+  throw refusal([{ name: jobId, others: [], ...never }], { fleet, isNot });
+}
+
+interface Refusing {
+  readonly fleet: string;
+  /** What a job that is refused is not. */
+  readonly isNot: "queued" | "changed" | "moved";
 }
 
 interface Refused extends Never {
@@ -83,7 +107,7 @@ interface Refused extends Never {
   readonly others: readonly string[];
 }
 
-function refusal(refused: readonly Refused[], fleet: string): OrbweaverError {
+function refusal(refused: readonly Refused[], { fleet, isNot }: Refusing): OrbweaverError {
   const lines = refused.map(({ name, others, reason, changes }) => {
     const help = firstOfEachKind(changes, MOST_CHANGES).map(({ text }) => text);
     const remedy = help.length === 0 ? "" : `\nwould change it: ${help.join("; or ")}`;
@@ -99,7 +123,7 @@ function refusal(refused: readonly Refused[], fleet: string): OrbweaverError {
   );
   return new OrbweaverError(
     "NEVER_STARTS",
-    `${lines.join("\n")}\nIt was not queued. Change the job, or queue it for a fleet that is to change: --queue-anyway (in the library isQueuedAnyway).`,
+    `${lines.join("\n")}\nIt was not ${isNot}. Change the job, or have it wait for a fleet that is to change: --queue-anyway (in the library isQueuedAnyway).`,
     { details: { jobs } },
   );
 }

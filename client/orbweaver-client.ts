@@ -17,10 +17,8 @@ import {
   DEFAULT_FLEET,
   drainUpdate,
   fenceUpdate,
-  FLEET_TASK_QUEUE,
   fleetWorkflowId,
   holdQueueUpdate,
-  ledgerQuery,
   releaseQueueUpdate,
   undrainUpdate,
 } from "../protocol/messages.ts";
@@ -38,11 +36,11 @@ import type { JobFilter } from "./job-filter.ts";
 import { listJobs } from "./job-list.ts";
 import type { ListedJob } from "./listed-job.ts";
 import { ordered, type OrderCall } from "./orders.ts";
+import { presentLedger } from "./present-ledger.ts";
 import { asked } from "./server-error.ts";
 import type { SubmitOptions, Submitted } from "./submission.ts";
 import { callOffDrain, planDrain, plannedDrains } from "./timed-drains.ts";
 import { submitAll, type SubmitAllOptions } from "./submit-all.ts";
-import { queried } from "./waking.ts";
 
 /** One description for each job that holds or waits. */
 const DOUBTS_WITHIN_MS = 300_000;
@@ -151,13 +149,7 @@ export class OrbweaverClient {
 
   /** The fleet's ledger: hosts, leases, waiting requests in order, and their reasons. */
   async fleet(): Promise<Ledger> {
-    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
-    return unpackLedger(
-      await queried(this.#client, this.#subject(), {
-        taskQueue: FLEET_TASK_QUEUE,
-        query: () => workflow.query(ledgerQuery),
-      }),
-    );
+    return unpackLedger(await presentLedger(this.#client, this.fleetName));
   }
 
   /** Whose jobs the hosts start, and in which containers, as their agents say. */

@@ -191,7 +191,11 @@ function jobOf(address: ServiceAddress, { id, get, post }: JobPart): JobHandle {
     suspend: async () => (await post<{ readonly state: JobState }>(`${at}/suspend`, {})).state,
     requeue: async () => (await post<{ readonly state: JobState }>(`${at}/requeue`, {})).state,
     move: (to) => post<MoveAnswer>(`${at}/move`, { fleet: to }),
-    amend: (settings) => post<AmendAnswer>(`${at}/amend`, settings),
+    amend: (settings, { isQueuedAnyway } = {}) =>
+      post<AmendAnswer>(`${at}/amend`, {
+        ...settings,
+        ...(isQueuedAnyway === true && { isQueuedAnyway }),
+      }),
     logs: (options = {}) => logsOf(address, { jobId, path: `${at}/logs` }, options),
     progress: async () =>
       (await get<{ readonly runs: readonly RunProgress[] }>(`${at}/progress`)).runs,

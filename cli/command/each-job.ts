@@ -51,7 +51,11 @@ export async function forEachJob(
         const account = accountOf(error);
         // Without a connection the other jobs would fail the same way, each after its own timeout.
         if (account.exitCode === EXIT.noConnection) throw error;
-        answers.push({ jobId, error: { code: account.code, message: account.message } });
+        const { code, message, details } = account;
+        answers.push({
+          jobId,
+          error: { code, message, ...(details !== undefined && { details }) },
+        });
         context.io.stderr.write(errorLine(account));
         exitCode = account.exitCode;
       }

@@ -9,6 +9,7 @@ import type { Ledger } from "../../client/index.ts";
 import type { ClusterShape, HostShape, TenantRule } from "../../domain/fleet/fleet.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { popCount } from "../../domain/lease/lease.ts";
+import { quotaUse, type QuotaUse } from "../../scheduling/explain/quota-use.ts";
 import { hostConditionOf, type HostCondition } from "../../scheduling/ledger/rules/grant-check.ts";
 import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 import type { Colours } from "../terminal/colour.ts";
@@ -214,19 +215,12 @@ const TENANT_COLUMNS: readonly Column[] = [
 ];
 
 /** Tenants with a rule of their own, and those that have leases or requests. */
-function tenantsText({ shape, leases, requests }: Ledger, { width }: Layout): string {
-  const typeOf = new Map(
-    shape.clusters.flatMap(({ hosts }) => hosts.map(({ id, gpuType }) => [id, gpuType] as const)),
-  );
-  const held = new Map<string, Map<string, number>>();
-  for (const lease of leases.values()) {
-    const byType = held.get(lease.tenant) ?? new Map<string, number>();
-    held.set(lease.tenant, byType);
-    for (const { host, mask } of takenGpus(lease)) {
-      const type = typeOf.get(host) ?? "?";
-      byType.set(type, (byType.get(type) ?? 0) + popCount(mask));
-    }
-  }
+function tenantsText(ledger: Ledger, { width }: Layout): string {
+  const { shape, leases, requests } = ledger;
+  const held = new Map<string, number>();
+  for (const lease of leases.values())
+    for (const { mask } of takenGpus(lease))
+      held.set(lease.tenant, (held.get(lease.tenant) ?? 0) + popCount(mask));
   const wanted = new Map<string, number>();
   for (const { tenant, gang } of requests.values()) {
     wanted.set(tenant, (wanted.get(tenant) ?? 0) + gang.gpus);
@@ -234,37 +228,27 @@ function tenantsText({ shape, leases, requests }: Ledger, { width }: Layout): st
   const rules = new Map<string, TenantRule>(shape.tenants.map((rule) => [rule.id, rule]));
   const names = [...new Set([...rules.keys(), ...held.keys(), ...wanted.keys()])];
   if (names.length === 0) return "no tenant holds or wants anything";
-  const rows = names.map((name) => {
-    const byType = held.get(name) ?? new Map<string, number>();
-    const total = [...byType.values()].reduce((sum, gpus) => sum + gpus, 0);
-    const rule = rules.get(name);
-    return [
-      name,
-      String(rule?.weight ?? 1),
-      String(total),
-      String(wanted.get(name) ?? 0),
-      rule === undefined ? "no quota" : quotaText(rule, byType),
-    ];
-  });
+  const quotas = quotaUse(ledger);
+  const rows = names.map((name) => [
+    name,
+    String(rules.get(name)?.weight ?? 1),
+    String(held.get(name) ?? 0),
+    String(wanted.get(name) ?? 0),
+    quotaText(quotas.filter(({ tenant }) => tenant === name)),
+  ]);
   return tableText(TENANT_COLUMNS, rows, width);
 }
 
-/** `H100 12/16, others 0/8, +4 borrowed at most`. */
-function quotaText(
-  { quota, borrowingLimit }: TenantRule,
-  byType: ReadonlyMap<string, number>,
-): string {
-  const named = Object.keys(quota);
-  if (named.length === 0) return "no quota";
-  const parts = named.map((type) => {
-    const used =
-      type === "*"
-        ? [...byType].reduce((sum, [of, gpus]) => (named.includes(of) ? sum : sum + gpus), 0)
-        : (byType.get(type) ?? 0);
-    return `${type === "*" ? "others" : type} ${String(used)}/${String(quota[type] ?? 0)}`;
-  });
+/** `H100 12/16, others 0/8, up to 4 more borrowed`: those of one tenant. */
+function quotaText(quotas: readonly QuotaUse[]): string {
+  const [first] = quotas;
+  if (first === undefined) return "no quota";
+  const { borrowingLimit } = first;
   return [
-    ...parts,
+    ...quotas.map(
+      ({ gpuType, usedGpus, nominalGpus }) =>
+        `${gpuType === "*" ? "others" : gpuType} ${String(usedGpus)}/${String(nominalGpus)}`,
+    ),
     ...(borrowingLimit > 0 ? [`up to ${String(borrowingLimit)} more borrowed`] : []),
   ].join(", ");
 }

@@ -4,7 +4,9 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import ts from "typescript";
+import { parse } from "yaml";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { userName } from "../../access/own-identity.ts";
 import { HELPERS_DIVISION } from "../../client/helper-workflow.ts";
 import { wake } from "../../client/waking.ts";
 import { JOB_TASK_QUEUE } from "../../protocol/messages.ts";
@@ -121,10 +123,20 @@ describe("the command line", () => {
         world.fleet,
       );
     const id = `stdin-${world.fleet}`;
-    expect(await world.cli(["submit", "-"], file)).toMatchObject({ code: 0, stdout: `${id}\n` });
+    const submitted = await world.cli(["submit", "--priority", "3", "-"], file);
+    expect(submitted).toMatchObject({ code: 0, stdout: `${id}\n` });
     await expect
       .poll(async () => (await world.cli(["status", id, "--json"])).stdout)
       .toMatch(/"state": "held"/);
+    const status = JSON.parse((await world.cli(["status", id, "--json"])).stdout) as object;
+    expect(status).toMatchObject({ user: userName(), spec: { priority: 3, gang: { gpus: 2 } } });
+    expect((await world.cli(["status", id])).stdout).toMatch(
+      new RegExp(`^submitted +.* ago\\) by ${userName()}$`, "m"),
+    );
+    expect(parse((await world.cli(["status", id, "-o", "yaml"])).stdout)).toMatchObject({
+      user: userName(),
+      spec: { priority: 3 },
+    });
     expect((await world.cli(["explain", id])).stdout).toMatch(/OnHold/);
     expect((await world.cli(["release", id])).code).toBe(0);
     await world.temporal.workflow.getHandle(id).result();

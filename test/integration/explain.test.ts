@@ -46,6 +46,23 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
   );
 
   const queue = await document("queue", "--json");
+  expect(queue).toMatchObject({
+    classes: [
+      { class: "inference" },
+      { class: "training", tenants: [{ tenant: "default", weight: 1, waiting: 4 }] },
+    ],
+    // Its two GPUs are neither used by it nor free.
+    quotas: [
+      {
+        tenant: "small",
+        gpuType: "H100",
+        nominalGpus: 2,
+        usedGpus: 0,
+        borrowedGpus: 0,
+        lentGpus: 2,
+      },
+    ],
+  });
   const places = (queue["jobs"] as readonly { jobId: string; position: number }[]).map(
     ({ jobId, position }) => [jobId, position] as const,
   );
@@ -62,6 +79,8 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
   await expect.poll(listed, { timeout: 120_000 }).toEqual(places);
 
   const [first = "", , , large = ""] = waits;
+  const asked = (await document("explain", first, "--json"))["forecast"];
+  expect(asked).toMatchObject({ plays: expect.any(Number), runs: expect.any(Number) });
   const explained = await world.cli(["explain", first]);
   const placeOfFirst = places.find(([job]) => job === first)?.[1] ?? 0;
   expect(explained.stdout).toMatch(

@@ -137,15 +137,34 @@ describe("update", () => {
     const id = await submit("held", { hold: true, gang: 3 });
     await untilState(id, "held");
     expect(await refusal("update", id, "--tenant", "blue")).toMatch(
-      /^2 error BAD_INPUT: job held-.* could never start then: ExceedsMaxQuota/,
+      /^5 error NEVER_STARTS: held-.* would never start .*: ExceedsMaxQuota\n/,
     );
-    expect(await refusal("update", id, "--max", "5")).toMatch(/^2 error BAD_INPUT/);
+    const large = await world.cli(["update", id, "--max", "5", "--json"]);
+    expect([large.code, JSON.parse(large.stdout)]).toMatchObject([
+      5,
+      {
+        jobs: [
+          {
+            jobId: id,
+            error: {
+              code: "NEVER_STARTS",
+              message: expect.stringMatching(/would change it: .*\n.*It was not changed/) as string,
+              details: {
+                jobs: [{ reason: { code: "NoMatchingFlavor", numbers: { needGpus: 5 } } }],
+              },
+            },
+          },
+        ],
+      },
+    ]);
     expect(await refusal("update", id, "--min", "4")).toMatch(/^2 error BAD_INPUT.*3 GPUs/);
     expect(await refusal("update", id, "--priority", "2000")).toMatch(/^2 error BAD_INPUT/);
     expect(await refusal("update", id, "--deadline", "1ms")).toMatch(/^2 error BAD_INPUT/);
     expect(await refusal("update", id)).toMatch(/^2 error BAD_INPUT: nothing is to be changed/);
     expect(await refusal("update", newId("nobody"), "--priority", "1")).toMatch(/^3 /);
     expect(await viewOf(id)).not.toHaveProperty("amended");
+    await orbweaver("update", id, "--max", "5", "--queue-anyway");
+    expect((await viewOf(id)).spec?.gang.gpus).toBe(5);
     await orbweaver("cancel", id);
     await world.orbweaver.job(id).outcome();
     expect(await refusal("update", id, "--priority", "1")).toMatch(/^1 error NOT_ALLOWED/);

@@ -72,6 +72,19 @@ it("counts what a live fleet does, without a wake of it", async () => {
   expect(said("orbweaver_run_seconds_count{")).toBe(1);
   expect(said("orbweaver_run_seconds_sum{")).toBeGreaterThan(1);
   expect(said("orbweaver_history_reached")).toBe(1);
+  // Of users' questions: who waits how long for what, who has what is due, what is lost, how the free GPUs lie.
+  const has = (name: string, ...labels: readonly string[]): boolean =>
+    text
+      .split("\n")
+      .some((line) => line.startsWith(`${name}{`) && labels.every((each) => line.includes(each)));
+  for (const phase of ["queue", "deliver"])
+    expect(has("orbweaver_wait_seconds_bucket", 'class="training"', `phase="${phase}"`)).toBe(true);
+  for (const kind of ["held", "demand"])
+    expect(has("orbweaver_tenant_gpus", 'tenant="default"', `kind="${kind}"`)).toBe(true);
+  for (const name of ["tenant_wait_seconds_count", "flow_deficit_gpu_seconds", "cycles_total"])
+    expect(has(`orbweaver_${name}`), name).toBe(true);
+  for (const name of ["fragmentation_ratio", "plan_items_total", "oldest_pending_seconds"])
+    expect(has(`orbweaver_${name}`), name).toBe(true);
 });
 
 it("follows a job's own history while its page is open, once for all browsers", async () => {

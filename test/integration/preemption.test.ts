@@ -9,6 +9,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { Post } from "../../protocol/control-contract.ts";
 import { createDecider } from "../../activities/decider.ts";
+import { userName } from "../../access/own-identity.ts";
 import { signingKey } from "../../access/role-keys.ts";
 import { createFleetActivities } from "../../activities/fleet-activities.ts";
 import { createWordActivities, wordTrust } from "../../activities/word-checker.ts";
@@ -66,6 +67,7 @@ save() {
   mv "$dir/step-$step.tmp" "$dir/step-$step"
 }
 if [ "$RANK" = 0 ]; then trap save USR1; else trap : USR1; fi
+echo "rank $RANK from $step"
 [ "$RANK" = 0 ] && echo "from $step on $ORBWEAVER_GPUS of $ORBWEAVER_GPUS_REQUESTED batch \${ORBWEAVER_BATCH:-none}" >> ${notes}/${name}
 while [ $step -lt ${String(steps)} ]; do
   sleep 0.1
@@ -239,6 +241,19 @@ describe("an inference job on a full fleet", () => {
     expect(stdout).toMatch(
       new RegExp(`run 1: preempted for ${infer} after \\d+ s, checkpoint step-\\d+, \\d+ GPU-sec`),
     );
+    const status = JSON.parse((await world.cli(["status", jobId, "--json"])).stdout) as unknown;
+    expect(status).toMatchObject({
+      ...{ user: userName(), spec: { priority: 0, tenant: "default" } },
+      attempts: [
+        {
+          ...{ end: "stopped", gpus: [{ host: "alpha/a1" }, { host: "alpha/a2" }] },
+          preempted: { forJob: infer, reason: expect.any(String) as string },
+        },
+        { end: "completed" },
+      ],
+    });
+    const kept = await world.cli(["logs", jobId, "--attempt", "1", "--rank", "5"]);
+    expect(kept).toMatchObject({ code: 0, stdout: "rank 5 from 0\n" });
     await untilQuiet();
   });
 
@@ -317,7 +332,9 @@ describe("a gang that may be smaller", () => {
         batch: 64,
       }),
     );
-    await world.until("it waits", ({ requests }) => requests.size === 1);
+    const { leases } = await world.until("it waits", ({ requests }) => requests.size === 1);
+    // Four of its eight GPUs are free, and it holds none of them.
+    expect([...leases.values()].map(({ jobId }) => jobId)).toEqual([holder]);
     for (const name of ["fleet", "jobs"]) {
       await world.kill(name);
       await world.start(name, ["worker", "--role", name]);

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { hostsNamed } from "../../../client/fencing.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import type { HostId } from "../../../domain/values/ids.ts";
@@ -54,11 +54,10 @@ export function drainVerb(context: CommandContext): Command {
       "--command <line>",
       "with --reboot: what reboots a host (default: ORBWEAVER_REBOOT_COMMAND)",
     )
-    .option(
-      "--back-within <duration>",
-      "with --reboot: time for the agent to answer anew (default: 15m)",
-      durationMs("--back-within", { leastMs: 1_000, mostMs: MAX_BACK_MS }),
-      BACK_WITHIN_MS,
+    .addOption(
+      new Option("--back-within <duration>", "with --reboot: time for the agent to answer anew")
+        .argParser(durationMs("--back-within", { leastMs: 1_000, mostMs: MAX_BACK_MS }))
+        .default(BACK_WITHIN_MS, "15m"),
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(

@@ -17,7 +17,7 @@ export function cancelVerb(context: CommandContext): Command {
       .verb("cancel")
       .summary("cancel jobs")
       .description(
-        "Requests the cancellation of jobs: those named, or all that fit the flags, which choose among waiting and running jobs as in `orbweaver list`. On a terminal their number is asked for first. A waiting job leaves the queue; a running job writes a checkpoint first if it can, and --force kills it at once, also when it is being stopped already. Returns when the request is recorded; `orbweaver status` shows when the job has ended.",
+        "Requests the cancellation of jobs: those named, or all that fit the flags, which choose among waiting and running jobs as in `orbweaver list`. On a terminal it first says how many they are, and asks. A waiting job leaves the queue; a running job writes a checkpoint first if it can, and --force kills it at once, also when it is being stopped already. Returns when the request is recorded; `orbweaver status` shows when the job has ended.",
       )
       .argument("[job...]", "job ids"),
   )

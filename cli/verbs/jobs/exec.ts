@@ -21,6 +21,7 @@ export function execVerb(context: CommandContext): Command {
     .description(
       "Starts a command on the host of a rank of a running job: in the job's container, as its user, in its folder, with its environment and its GPUs. Input, output, errors and signals are passed on; the exit status is the command's. It ends with the job at the latest. The way is the submit service (--api), else that of the fleet that `up` has started here; nothing that is typed or printed goes through Temporal.",
     )
+    .usage("[options] <job[:rank]> -- command...")
     .argument("<job[:rank]>", "job id, and a rank (default: 0)")
     .option("-t, --pty", "at a terminal of its own, as a shell wants it")
     .addHelpText(

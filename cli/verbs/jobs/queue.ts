@@ -10,6 +10,7 @@ import {
   type QueueOrder,
   type TenantLine,
 } from "../../../scheduling/explain/queue-order.ts";
+import { quotaUse, type QuotaUse } from "../../../scheduling/explain/quota-use.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
@@ -36,7 +37,7 @@ export function queueVerb(context: CommandContext): Command {
     .enablePositionalOptions()
     .summary("show the queue and the fair shares")
     .description(
-      "Shows the shares of classes and tenants, then the waiting jobs in the order in which the next scheduling cycle considers them. RUNNING and DUE are GPUs. DEFICIT is the service that was due minus the service received, in GPU-hours; the class and tenant with the largest deficit for its weight comes first. A * marks jobs that have a reservation. Last, how many jobs wait outside because the fleet has no place for them; `orbweaver explain` gives the place of one. `queue hold` lets nothing of a tenant, a class or the fleet start until `queue release`; held jobs come last.",
+      "Shows the shares of classes and tenants, then the waiting jobs in the order in which the next scheduling cycle considers them. RUNNING and DUE are GPUs. DEFICIT is the service that was due minus the service received, in GPU-hours; the class and tenant with the largest deficit for its weight comes first. Then the quotas of tenants: BORROWED is used above the quota, LENT is of the quota, not used, and held by others. A * marks jobs that have a reservation. Last, how many jobs wait outside because the fleet has no place for them; `orbweaver explain` gives the place of one. `queue hold` lets nothing of a tenant, a class or the fleet start until `queue release`; held jobs come last.",
     )
     .option("-n, --limit <count>", "most jobs to list", wholeNumber("--limit", 1), 50)
     .option("--json", "answer with one JSON document")
@@ -55,9 +56,11 @@ export function queueVerb(context: CommandContext): Command {
         const ledger = await client.fleet();
         const line = queueOrder(ledger, nowMs);
         const outside = outsideOf(ledger);
+        const quotas = quotaUse(ledger);
         if (values.json === true)
           context.printJson({
             ...queueDocument(line, { limit: values.limit, outside }),
+            ...(quotas.length > 0 && { quotas }),
             holds: heldQueueDocuments(ledger),
           });
         else
@@ -68,6 +71,7 @@ export function queueVerb(context: CommandContext): Command {
                 limit: values.limit,
                 width: widthOf(context.io.stdout),
                 isRead: context.io.stdout.isTTY !== true,
+                quotas,
               }),
               ...[outsideText(outside) ?? []].flat(),
               ...heldQueueLines(ledger, nowMs),
@@ -126,12 +130,14 @@ function queueText(
     limit,
     width,
     isRead,
+    quotas,
   }: {
     readonly nowMs: number;
     readonly limit: number;
     readonly width: number;
     /** By a program, which gets every id whole. */
     readonly isRead: boolean;
+    readonly quotas: readonly QuotaUse[];
   },
 ): string {
   if (classes.length === 0)
@@ -157,6 +163,7 @@ function queueText(
   return [
     tableText(SHARE_COLUMNS, shares, width),
     "",
+    ...(quotas.length === 0 ? [] : [tableText(QUOTA_COLUMNS, quotas.map(quotaRow), width), ""]),
     ...(jobs.length === 0 ? ["no job waits"] : [tableText(jobColumns(isRead), jobs, width)]),
     ...(more > 0 ? [`and ${counted(more, "more job")}; \`--limit\` shows more`] : []),
   ].join("\n");
@@ -181,6 +188,21 @@ const jobColumns = (isRead: boolean): readonly Column[] => [
   { title: "GPUS", isRight: true },
   { title: "AGE", isRight: true },
   { title: "WAITS FOR", least: 14 },
+];
+
+const QUOTA_COLUMNS: readonly Column[] = [
+  { title: "TENANT", least: 6 },
+  { title: "TYPE" },
+  { title: "QUOTA", isRight: true },
+  { title: "USED", isRight: true },
+  { title: "BORROWED", isRight: true },
+  { title: "LENT", isRight: true },
+];
+
+const quotaRow = (line: QuotaUse): readonly string[] => [
+  line.tenant,
+  line.gpuType === "*" ? "others" : line.gpuType,
+  ...[line.nominalGpus, line.usedGpus, line.borrowedGpus, line.lentGpus].map(String),
 ];
 
 const shareRow = (name: string, line: ClassLine | TenantLine): readonly string[] => [

@@ -62,5 +62,5 @@ async function toTop(
     );
   }
   const priority = Math.max(spec.priority, highest + 1);
-  return amendOne(context, { job, session }, { priority });
+  return amendOne(context, { job }, { priority });
 }

@@ -52,10 +52,7 @@ export function houseVerb(context: CommandContext): Command {
     )
     .option("--collect", "remove what is due")
     .option("--dry-run", "with --collect: show it, ask nothing and remove nothing")
-    .option(
-      "--yes",
-      "with --collect: without a question; without a terminal nothing is removed else",
-    )
+    .option("--yes", "with --collect: ask nothing; needed where there is no terminal")
     .option(
       "--file <fleet.yaml>",
       "whose keep: says what is due (default: the file that `up` was given last)",
