@@ -12,7 +12,7 @@ export interface LobbyRow {
   readonly priority: number;
   readonly submittedAtMs: number;
   readonly gpus: number;
-  /** How often it was inside and gave way to another; 0 at first. */
+  /** How often it was inside and gave way to another, and under which description of the fleet it did so in vain (`lobby-order.ts`); 0 at first. */
   readonly round: number;
 }
 
@@ -33,8 +33,19 @@ export interface LobbyReport {
    * so the last report counts all rows that it has received.
    */
   readonly waiting: WaitingByClass;
+  /** Those of them that are called in first; absent of classes of which nobody waits, and in lobbies of former releases. */
+  readonly first?: FirstByClass;
   /** Numbers of credits for which nobody waits there. */
   readonly returned: readonly number[];
 }
 
 export type WaitingByClass = Readonly<Record<JobClass, number>>;
+
+export type FirstByClass = Readonly<Partial<Record<JobClass, FirstWaiting>>>;
+
+export interface FirstWaiting {
+  /** The lowest of those that wait. */
+  readonly round: number;
+  /** About how many are of its era: at least 1 as long as nobody has been called in since. */
+  readonly count: number;
+}

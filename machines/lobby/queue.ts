@@ -7,8 +7,8 @@
  */
 
 import type { JobClass } from "../../domain/job/job.ts";
-import { byCall, type LobbyKey } from "../../domain/lease/lobby-order.ts";
-import type { LobbyRow } from "../../domain/lease/lobby.ts";
+import { byCall, endOfEra, eraOf, type LobbyKey } from "../../domain/lease/lobby-order.ts";
+import type { FirstWaiting, LobbyRow } from "../../domain/lease/lobby.ts";
 import {
   leaverBytes,
   rowBytes,
@@ -188,6 +188,17 @@ export const isNewer = (row: LobbyRow, than: LobbyRow | undefined): boolean =>
 export function placeIn({ rows, runs }: Queue, key: LobbyKey): number {
   const inMemory = rows.reduce((sum, row) => sum + (byCall(row, key) < 0 ? 1 : 0), 0);
   return runs.reduce((sum, run) => sum + Math.max(0, rankIn(run, key) - run.at), inMemory);
+}
+
+/** Who is called in next; undefined where nobody waits. Where rows must be read back first, its round is at least that. */
+export function firstWaiting(queue: Queue): FirstWaiting | undefined {
+  if (waitingIn(queue) === 0) return undefined;
+  const { rows, leaving, runs } = queue;
+  const heads = [rows.at(0), leaving.at(0), ...runs.map(({ bound }) => bound)];
+  const round = Math.min(...heads.flatMap((head) => head?.round ?? []));
+  const end = endOfEra(eraOf(round));
+  const beside = leaving.filter((row) => byCall(row, end) < 0).length;
+  return { round, count: Math.max(1, placeIn(queue, end) + beside) };
 }
 
 export const carriedQueue = (queue: Queue): CarriedQueue => ({

@@ -7,7 +7,9 @@
  */
 
 import { JOB_CLASSES } from "../../domain/job/job.ts";
+import type { FirstByClass } from "../../domain/lease/lobby.ts";
 import { quiet } from "../steps.ts";
+import { firstWaiting } from "./queue.ts";
 import {
   issue,
   waitingByClass,
@@ -42,9 +44,21 @@ export function tellFleet(lobby: Lobby, nowMs: number): LobbyStep {
     command: {
       kind: "tell",
       id,
-      entry: { kind: "lobby", tenant: lobby.tenant, report, waiting, returned },
+      entry: {
+        kind: "lobby",
+        tenant: lobby.tenant,
+        report,
+        waiting,
+        first: firstByClass(lobby),
+        returned,
+      },
     },
   }));
+}
+
+function firstByClass({ queues }: Lobby): FirstByClass {
+  const first = JOB_CLASSES.map((name) => [name, firstWaiting(queues[name])] as const);
+  return Object.fromEntries(first.filter(([, waiting]) => waiting !== undefined));
 }
 
 /** A fleet that does not answer is told again later. */

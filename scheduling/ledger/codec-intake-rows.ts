@@ -5,6 +5,7 @@
  */
 
 import { JOB_CLASSES, type JobClass } from "../../domain/job/job.ts";
+import type { FirstByClass } from "../../domain/lease/lobby.ts";
 import { jobId, runId, tenantId } from "../../domain/values/ids.ts";
 import { longId, shortId } from "../../lib/short-uuid.ts";
 import { entry } from "./codec-values.ts";
@@ -13,6 +14,7 @@ import type { Credit, Intake, LobbyAccount, OutsideRow } from "./intake.ts";
 export interface IntakeRows {
   readonly nextCredit: number;
   readonly lookAtMs: number;
+  readonly era?: number;
   readonly lobbies: readonly LobbyPart[];
   readonly news: readonly NewsPart[];
   readonly returning: readonly (readonly [job: string, run: string, endedAtMs: number])[];
@@ -26,6 +28,8 @@ type LobbyPart = readonly [
   deficit: number,
   /** Four numbers a credit: number, class, when it was given, whether it was told. */
   credits: readonly number[],
+  /** Two numbers a class, in the order of `JOB_CLASSES`: round and count, or -1 and 0 where nobody waits. */
+  first?: readonly number[],
 ];
 
 type NewsPart = readonly [
@@ -43,6 +47,7 @@ type NewsPart = readonly [
 export const packIntake = (intake: Intake): IntakeRows => ({
   nextCredit: intake.nextCredit,
   lookAtMs: intake.lookAtMs,
+  ...(intake.era !== undefined && { era: intake.era }),
   lobbies: [...intake.lobbies].map(([tenant, account]) => [tenant, ...packLobby(account)]),
   news: [...intake.news.values()].map(packNews),
   returning: [...intake.returning].map(([job, ended]) => [
@@ -52,9 +57,11 @@ export const packIntake = (intake: Intake): IntakeRows => ({
   ]),
 });
 
-function packLobby(account: LobbyAccount) {
-  const { report, waiting, deficit, credits } = account;
-  return [
+type PackedAccount = LobbyPart extends readonly [string, ...infer Rest] ? Rest : never;
+
+function packLobby(account: LobbyAccount): PackedAccount {
+  const { report, waiting, deficit, credits, first } = account;
+  const packed = [
     report,
     JOB_CLASSES.map((name) => waiting[name]),
     deficit,
@@ -65,6 +72,12 @@ function packLobby(account: LobbyAccount) {
       credit.isAnnounced ? 1 : 0,
     ]),
   ] as const;
+  return first === undefined
+    ? [...packed]
+    : [
+        ...packed,
+        JOB_CLASSES.flatMap((name) => [first[name]?.round ?? -1, first[name]?.count ?? 0]),
+      ];
 }
 
 const packNews = (row: OutsideRow): NewsPart => [
@@ -82,6 +95,7 @@ const packNews = (row: OutsideRow): NewsPart => [
 export const unpackIntake = (rows: IntakeRows): Intake => ({
   nextCredit: rows.nextCredit,
   lookAtMs: rows.lookAtMs,
+  ...(rows.era !== undefined && { era: rows.era }),
   lobbies: new Map(rows.lobbies.map((part) => [tenantId(part[0]), unpackLobby(part)])),
   news: new Map(rows.news.map(unpackNews).map((row) => [row.jobId, row])),
   returning: new Map(
@@ -92,7 +106,7 @@ export const unpackIntake = (rows: IntakeRows): Intake => ({
   ),
 });
 
-function unpackLobby([, report, waiting, deficit, flat]: LobbyPart): LobbyAccount {
+function unpackLobby([, report, waiting, deficit, flat, first]: LobbyPart): LobbyAccount {
   const credits = new Map<number, Credit>();
   for (let at = 0; at < flat.length; at += 4) {
     credits.set(entry(flat, at), {
@@ -102,8 +116,22 @@ function unpackLobby([, report, waiting, deficit, flat]: LobbyPart): LobbyAccoun
     });
   }
   const [inference = 0, interactive = 0, training = 0] = waiting;
-  return { report, waiting: { inference, interactive, training }, deficit, credits };
+  return {
+    report,
+    waiting: { inference, interactive, training },
+    ...(first !== undefined && { first: firstOf(first) }),
+    deficit,
+    credits,
+  };
 }
+
+const firstOf = (flat: readonly number[]): FirstByClass =>
+  Object.fromEntries(
+    JOB_CLASSES.flatMap((name, at) => {
+      const [round, count] = [entry(flat, 2 * at), entry(flat, 2 * at + 1)];
+      return round < 0 ? [] : [[name, { round, count }] as const];
+    }),
+  );
 
 const unpackNews = ([
   lobby,

@@ -51,8 +51,8 @@ import {
   type Incoming,
 } from "./json-fields.ts";
 import { parseConstraints, parseGang, parseResources } from "./gang-fields.ts";
+import { parseLobbyReport, parsePlace } from "./lobby-fields.ts";
 import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts";
-import type { LobbyReport } from "../../domain/lease/lobby.ts";
 import {
   BOUNDED_RULES,
   KEPT_AFTER_LOSS_RULES,
@@ -69,7 +69,6 @@ const CLAMPED_TOKEN = 2 ** 52;
 /** What is larger is not even written as JSON; its bytes are counted without escapes, so the exact limits come after it. */
 const SCREENED_BYTES = 2 * MAX_ENTRY_BYTES;
 const MAX_SLOTS = 1_000_000;
-const MAX_ROUND = 1_000_000;
 /** Of 30 GPUs. */
 const MAX_MASK = 2 ** 30 - 1;
 
@@ -228,32 +227,6 @@ const parseTold = (of: Incoming): { readonly toldAtMs?: number } =>
         "toldAtMs",
         optional(field(of, "toldAtMs"), (each) => amount(each)),
       );
-
-function parseLobbyReport(of: Incoming): LobbyReport {
-  const waiting = field(of, "waiting");
-  return {
-    tenant: tenantId(id(field(of, "tenant"))),
-    report: count(field(of, "report"), 1),
-    waiting: {
-      inference: count(field(waiting, "inference"), 0),
-      interactive: count(field(waiting, "interactive"), 0),
-      training: count(field(waiting, "training"), 0),
-    },
-    returned: list(field(of, "returned"), (each) => count(each, 1)),
-  };
-}
-
-/** Of a request that comes from a lobby. */
-const parsePlace = (of: Incoming): Pick<GangRequest, "credit" | "round"> => ({
-  ...optionally(
-    "credit",
-    optional(field(of, "credit"), (each) => count(each, 1)),
-  ),
-  ...optionally(
-    "round",
-    optional(field(of, "round"), (each) => count(each, 1, MAX_ROUND)),
-  ),
-});
 
 function parseSiteLink(of: Incoming): SiteLink {
   const checkedAtMs = amount(field(of, "checkedAtMs"));

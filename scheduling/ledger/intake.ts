@@ -6,7 +6,7 @@
  */
 
 import type { JobClass } from "../../domain/job/job.ts";
-import type { LobbyRow, WaitingByClass } from "../../domain/lease/lobby.ts";
+import type { FirstByClass, LobbyRow, WaitingByClass } from "../../domain/lease/lobby.ts";
 import { tenantId, type JobId, type RunId, type TenantId } from "../../domain/values/ids.ts";
 
 export interface Intake {
@@ -20,13 +20,20 @@ export interface Intake {
   readonly returning: ReadonlyMap<JobId, ReturningJob>;
   /** When to look again for requests that have to give way and for credits that nobody uses; 0 at first. */
   readonly lookAtMs: number;
+  /** Of the fleet's present description, for rounds (`lobby-order.ts`); absent: `FIRST_ERA`. */
+  readonly era?: number;
 }
+
+/** Behind all rounds that rules before `JUDGED_ONCE_RULES` gave. */
+export const FIRST_ERA = 1;
 
 export interface LobbyAccount {
   /** The lobby's last report; 0 before the first. */
   readonly report: number;
   /** How many wait without a credit, as far as the fleet knows; the rows of `news` are among them. */
   readonly waiting: WaitingByClass;
+  /** Who of each class is called in next; absent of lobbies that have not said so. */
+  readonly first?: FirstByClass;
   /** What it is due beyond the credits that it got, in credits: 0 when nobody waits. */
   readonly deficit: number;
   /** Credits that have not come back, by number, ascending. */

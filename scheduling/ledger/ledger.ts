@@ -127,6 +127,10 @@ export const QUIET_REPORT_RULES = 7;
 export const LATER_TASKS_RULES = 7;
 /** Where more has come than a slice of the inbox holds, those who sent it take turns (docs/decisions/0171). */
 export const FAIR_INBOX_RULES = 8;
+/** A grant whose job is gone waits for its hosts: a delivery whose report was lost may have brought it there before. */
+export const GONE_GRANT_RULES = 8;
+/** A request that the fleet's description can never satisfy gives way once, and not again to others of its kind (docs/decisions/0178). */
+export const JUDGED_ONCE_RULES = 8;
 
 export interface Ledger {
   readonly applyVersion: number;

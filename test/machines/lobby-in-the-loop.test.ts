@@ -177,3 +177,62 @@ it("starts the few jobs of a tenant within seconds while another's flood fills t
     { numRuns: caseCount(8) },
   );
 }, 300_000);
+
+/** With a host that has the eight GPUs that the hopeless ask for. */
+const WIDER = {
+  ...fleetShape(
+    [{ hosts: [{ gpus: 4 }, { gpus: 4 }, { gpus: 8 }] }],
+    [
+      { id: "a", quota: {} },
+      { id: "b", quota: {} },
+    ],
+  ),
+  policy: SHAPE.policy,
+};
+const WIDER_AT_MS = 1_800_000;
+
+const ofHopeless = fc.record({
+  seed: fc.nat(1_000_000),
+  hopeless: fc.integer({ min: 40, max: 90 }),
+  others: fc.integer({ min: 0, max: 12 }),
+});
+
+it("calls each job that the fleet can never start in once, starts the others beside them, and all once the fleet has what they ask for", async () => {
+  await fc.assert(
+    fc.asyncProperty(ofHopeless, async ({ seed, hopeless, others }) => {
+      const { below } = randomFrom(seed, "hopeless");
+      const jobOf = (id: string, gpus: number): LoopJob => {
+        const submittedAtMs = below(id.startsWith("wide") ? 20_000 : 600_000);
+        const when = { submittedAtMs, requestedAtMs: submittedAtMs };
+        const request = gangRequest({
+          job: id,
+          tenant: "a",
+          gpus,
+          constraints: { isSameHost: true },
+          ...when,
+        });
+        return { request, runMs: 500, runs: 1, isHopeless: false, leavesAtMs: Infinity };
+      };
+      const wide = Array.from({ length: hopeless }, (_, at) => jobOf(`wide-${at}`, 8));
+      const small = Array.from({ length: others }, (_, at) => jobOf(`small-${at}`, 1));
+      const loop = playLoop(SHAPE, [...wide, ...small], {
+        seed,
+        lost: 0,
+        then: { atMs: WIDER_AT_MS, shape: WIDER },
+      });
+      await loop.run(WIDER_AT_MS);
+      expect(loop.faults).toEqual([]);
+      // A call for each of them, and a few that a late count of a lobby costs.
+      expect(loop.called()).toBeLessThan(1.5 * (hopeless + others));
+      const waits = small.map(
+        ({ request: { jobId, submittedAtMs } }) =>
+          (loop.started.get(jobId) ?? Infinity) - submittedAtMs,
+      );
+      expect(Math.max(0, ...waits)).toBeLessThan(300_000);
+      await loop.run(2 * WIDER_AT_MS);
+      expect(loop.faults).toEqual([]);
+      expect(wide.filter(({ request }) => !loop.started.has(request.jobId))).toEqual([]);
+    }),
+    { numRuns: caseCount(2) },
+  );
+}, 300_000);

@@ -20,7 +20,7 @@ import { checkLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { taken } from "../../lib/queue.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import type { OutsideRow } from "../../scheduling/ledger/intake.ts";
-import { end, readyLedger } from "../scheduling/builders.ts";
+import { end, hello, readyLedger } from "../scheduling/builders.ts";
 import { loopArray, type LoopedArray, type LoopTasks } from "./looped-array.ts";
 import { playLobby, type PlayedLobby } from "./lobby/played-lobby.ts";
 
@@ -50,6 +50,8 @@ interface LoopOptions {
   readonly seed: number;
   /** Part of the deliveries whose report is lost. */
   readonly lost: number;
+  /** The fleet's description from that time on. */
+  readonly then?: { readonly atMs: number; readonly shape: FleetShape };
 }
 
 interface Happening {
@@ -73,6 +75,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   const started = new Map<JobId, number>();
   const asked = new Map<JobId, Asked>();
   let evicted = 0;
+  let called = 0;
   const over = new Set<JobId>();
   const arrays = new Map<JobId, LoopedArray>();
   const lobbies = new Map<TenantId, PlayedLobby>();
@@ -250,6 +253,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
 
   function callIn({ jobId, seq, credit, round }: CallOrder): boolean {
     const job = jobsById.get(jobId);
+    called += 1;
     if (job === undefined || over.has(jobId)) return false;
     const array = arrays.get(jobId);
     if (array !== undefined) {
@@ -291,6 +295,12 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     later(restart, 5_000 + below(30_000));
   }
 
+  function configure(next: FleetShape): void {
+    step({ kind: "order", order: { kind: "configure", shape: next } });
+    const hosts = next.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
+    tellFleet(hello(hosts));
+  }
+
   function submit({ request, runMs, array }: LoopJob): void {
     if (array === undefined) return tellFleet({ kind: "request", request });
     const { jobId, tenant } = request;
@@ -318,6 +328,8 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
       });
   }
   agenda.push({ atMs: 7_000, run: restart });
+  const { then } = options;
+  if (then !== undefined) agenda.push({ atMs: then.atMs, run: () => configure(then.shape) });
 
   /** Every job that can start has started, or has left; what can never start is where it is. */
   const isSettled = (): boolean =>
@@ -353,6 +365,8 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     started,
     faults,
     evicted: () => evicted,
+    /** Calls of lobbies so far. */
+    called: () => called,
     arrays: arrays as ReadonlyMap<JobId, LoopedArray>,
     /** Until that time. */
     async run(untilMs: number): Promise<void> {

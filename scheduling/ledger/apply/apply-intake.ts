@@ -8,6 +8,9 @@
  * - A request inside gives way while others of its tenant's share and class wait outside, if it has been inside for `HOPELESS_STAY_MS` and the
  *   fleet can never satisfy it, or for `STALLED_STAY_MS` without a start. Each further round is twice as long, up to a limit. Of the stalled
  *   the youngest go first, so that the head of the queue stays; and a look lets a few go, so rotation stays cheap.
+ * - From `JUDGED_ONCE_RULES` on both give way to those alone that the fleet's present description has not judged: a hopeless one that goes stands behind
+ *   them (its round is of the description's era), so each goes once for each description. A lobby says how many unjudged ones are first there.
+ *   Should that be wrong, the judged take turns as well, after the longest stay.
  * - A credit that nobody has used for a minute is given again: its lobby calls the same job, or passes it on if that job is gone. One that
  *   nobody has used in time is withdrawn: its place is free for another.
  *
@@ -16,17 +19,21 @@
 
 import { HOPELESS_CODES } from "../../../domain/values/codes.ts";
 import { byCodeUnit, type TenantId } from "../../../domain/values/ids.ts";
-import type { JobClass } from "../../../domain/job/job.ts";
+import { JOB_CLASSES, type JobClass } from "../../../domain/job/job.ts";
+import { eraOf, roundAfter, turnsOf } from "../../../domain/lease/lobby-order.ts";
 import type { GangRequest, Lease } from "../../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../../domain/lease/plan.ts";
-import { OTHER_TENANTS, type Intake } from "../intake.ts";
+import { OTHER_TENANTS, type Intake, type LobbyAccount } from "../intake.ts";
 import { isSmall, levelFor, shareOf, sumOf } from "../rules/places.ts";
 import type { Ledger } from "../ledger.ts";
 import { leasesOf } from "./transaction-index.ts";
 import {
   announceAgain,
+  beginEra,
   endCredit,
+  eraIn,
   intakeIn,
+  isJudgedOnce,
   isNewsFull,
   mayReturn,
   placesIn,
@@ -35,7 +42,7 @@ import {
   withdrawNews,
 } from "./transaction-intake.ts";
 import { leavesShares } from "./transaction-bytes.ts";
-import { roomBehind } from "./transaction-size.ts";
+import { putReason, roomBehind } from "./transaction-size.ts";
 import { dropRequest } from "./transaction-requests.ts";
 import type { LedgerTransaction } from "./transaction.ts";
 
@@ -147,9 +154,15 @@ export function lookForRoom(transaction: LedgerTransaction): void {
       else announceAgain(transaction, tenant, number);
   }
   const { leaving, nextAtMs } = leavingNow(transaction);
-  for (const request of leaving) {
+  for (const { request, isHopeless } of leaving) {
+    const { round = 0 } = request;
+    const era = isHopeless ? eraIn(transaction) : 0;
     dropRequest(transaction, request.jobId);
-    putOutside(transaction, request, (request.round ?? 0) + 1);
+    putOutside(
+      transaction,
+      request,
+      isJudgedOnce(transaction) ? roundAfter(round, era) : round + 1,
+    );
   }
   intake.lookAtMs = Math.min(
     nowMs + LOOK_AT_MOST_AFTER_MS,
@@ -159,13 +172,21 @@ export function lookForRoom(transaction: LedgerTransaction): void {
 }
 
 interface Flow {
-  readonly waitingOutside: number;
+  /** Whether the present description has not judged some of them. */
+  readonly hasUnjudged: boolean;
+  /** Requests that give way for them at most. */
+  readonly wanted: number;
   readonly hopeless: PendingRequest[];
   readonly stalled: PendingRequest[];
 }
 
+interface Leaving {
+  readonly request: PendingRequest;
+  readonly isHopeless: boolean;
+}
+
 function leavingNow(transaction: LedgerTransaction): {
-  readonly leaving: readonly PendingRequest[];
+  readonly leaving: readonly Leaving[];
   readonly nextAtMs: number;
 } {
   const { requests, reasons, reservations, nowMs } = transaction;
@@ -178,40 +199,70 @@ function leavingNow(transaction: LedgerTransaction): {
     if (leasesOf(transaction, request.jobId).length > 0) continue;
     const code = reasons.get(request.jobId)?.code;
     const isHopeless = code !== undefined && HOPELESS_CODES.has(code);
-    const dueAtMs = mustLeaveAtMs(request, isHopeless);
+    const dueAtMs = isJudgedOnce(transaction)
+      ? leavesAtMs(request, { isHopeless, isForUnjudged: flow.hasUnjudged })
+      : mustLeaveAtMs(request, isHopeless);
     if (dueAtMs > nowMs) nextAtMs = Math.min(nextAtMs, dueAtMs);
     else (isHopeless ? flow.hopeless : flow.stalled).push(request);
   }
-  const leaving = [...flows.values()].flatMap(({ waitingOutside, hopeless, stalled }) => {
+  const leaving = [...flows.values()].flatMap(({ wanted, hopeless, stalled }) => {
     const first = hopeless
       .sort((a, b) => enteredAtMs(a) - enteredAtMs(b) || byCodeUnit(a.jobId, b.jobId))
-      .slice(0, Math.min(waitingOutside, MAX_HOPELESS_AT_ONCE));
+      .slice(0, Math.min(wanted, MAX_HOPELESS_AT_ONCE));
     const most = Math.max(1, Math.floor(STALLED_PART_AT_ONCE * requests.size));
     const then = stalled
       .sort((a, b) => b.submittedAtMs - a.submittedAtMs || b.arrival - a.arrival)
-      .slice(0, Math.max(0, Math.min(waitingOutside - first.length, most)));
-    return [...first, ...then];
+      .slice(0, Math.max(0, Math.min(wanted - first.length, most)));
+    return [
+      ...first.map((request) => ({ request, isHopeless: true })),
+      ...then.map((request) => ({ request, isHopeless: false })),
+    ];
   });
   return { leaving, nextAtMs };
 }
 
-/** The flows for which jobs without a credit wait outside. */
+/**
+ * The flows for which jobs without a credit wait outside. A place that one gives up for an unjudged one may go to any lobby and class that waits
+ * (rules/credits.ts), so for each as many are wanted as there are of those.
+ */
 function waitedFor(transaction: LedgerTransaction): ReadonlyMap<string, Flow> {
   const pool = placesIn(transaction);
-  const counts = new Map<string, number>();
-  for (const [tenant, { waiting }] of intakeIn(transaction).lobbies) {
-    for (const name of ["inference", "interactive", "training"] as const) {
-      if (waiting[name] === 0) continue;
+  const { lobbies } = intakeIn(transaction);
+  const counts = new Map<string, { waiting: number; unjudged: number }>();
+  let takers = 0;
+  for (const [tenant, account] of lobbies) {
+    for (const name of JOB_CLASSES) {
+      if (account.waiting[name] === 0) continue;
+      takers += 1;
       const key = flowKey(shareOf(pool, tenant), name);
-      counts.set(key, (counts.get(key) ?? 0) + waiting[name]);
+      const of = counts.get(key) ?? { waiting: 0, unjudged: 0 };
+      counts.set(key, of);
+      of.waiting += account.waiting[name];
+      of.unjudged += unjudgedIn(transaction, account, name);
     }
   }
   return new Map(
-    [...counts].map(([key, waitingOutside]) => [
+    [...counts].map(([key, { waiting, unjudged }]) => [
       key,
-      { waitingOutside, hopeless: [], stalled: [] },
+      {
+        hasUnjudged: unjudged > 0,
+        wanted: unjudged > 0 ? Math.min(waiting, takers * unjudged) : waiting,
+        hopeless: [],
+        stalled: [],
+      },
     ]),
   );
+}
+
+/** Who waits there, does not know that its fleet can never satisfy it, and has no credit: about, and all of a lobby that has not said who is first. */
+function unjudgedIn(
+  transaction: LedgerTransaction,
+  { waiting, first }: LobbyAccount,
+  name: JobClass,
+): number {
+  const next = first?.[name];
+  if (next === undefined || !isJudgedOnce(transaction)) return waiting[name];
+  return eraOf(next.round) < eraIn(transaction) ? Math.min(waiting[name], next.count) : 0;
 }
 
 const flowKey = (share: TenantId, jobClass: JobClass): string => `${jobClass} ${share}`;
@@ -224,3 +275,27 @@ const mustLeaveAtMs = (request: PendingRequest, isHopeless: boolean): number =>
   (isHopeless
     ? HOPELESS_STAY_MS * 2 ** Math.min(request.round ?? 0, MAX_HOPELESS_DOUBLINGS)
     : STALLED_STAY_MS * 2 ** Math.min(request.round ?? 0, MAX_STALLED_DOUBLINGS));
+
+/** A hopeless one stays until it is judged; for none but judged ones both stay as long as anybody may. */
+function leavesAtMs(
+  request: PendingRequest,
+  { isHopeless, isForUnjudged }: { readonly isHopeless: boolean; readonly isForUnjudged: boolean },
+): number {
+  const most = isHopeless ? MAX_HOPELESS_DOUBLINGS : MAX_STALLED_DOUBLINGS;
+  const turns = isHopeless ? 0 : Math.min(turnsOf(request.round ?? 0), most);
+  const stayMs = isHopeless ? HOPELESS_STAY_MS : STALLED_STAY_MS;
+  return enteredAtMs(request) + stayMs * 2 ** (isForUnjudged ? turns : most);
+}
+
+/**
+ * The fleet has another description: what gave way under the former one may start under this one. Reasons of the former judge nobody; those of a plan that was made
+ * before are corrected by the next one, until when nobody gives way.
+ */
+export function judgeAnew(transaction: LedgerTransaction): void {
+  if (!isJudgedOnce(transaction)) return;
+  for (const [job, { code }] of [...transaction.reasons])
+    if (HOPELESS_CODES.has(code)) putReason(transaction, job, undefined);
+  if ((transaction.intake ?? transaction.before.intake) === undefined) return;
+  beginEra(transaction, eraIn(transaction) + 1);
+  intakeIn(transaction).lookAtMs = transaction.nowMs + LOOK_AT_LEAST_AFTER_MS;
+}

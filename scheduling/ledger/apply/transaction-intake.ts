@@ -6,9 +6,11 @@
  */
 
 import type { GangRequest, Lease, RequestKey } from "../../../domain/lease/lease.ts";
-import type { LobbyReport } from "../../../domain/lease/lobby.ts";
+import { eraOf } from "../../../domain/lease/lobby-order.ts";
+import type { FirstByClass, LobbyReport } from "../../../domain/lease/lobby.ts";
 import type { JobId, TenantId } from "../../../domain/values/ids.ts";
-import { OTHER_TENANTS, type LobbyAccount, type OutsideRow } from "../intake.ts";
+import { FIRST_ERA, OTHER_TENANTS, type LobbyAccount, type OutsideRow } from "../intake.ts";
+import { JUDGED_ONCE_RULES } from "../ledger.ts";
 import { giveCredits } from "../rules/credits.ts";
 import { flowWeights } from "../rules/flow.ts";
 import { NEW_LOBBY, openIntake, type OpenIntake } from "../rules/open-intake.ts";
@@ -45,6 +47,20 @@ export const isNewsFull = (
   areRowsFull(transaction, smallBytes(transaction)) ||
   !isRoomForWord(transaction, [jobId, runId, tenant]);
 
+/** Whether those that the fleet's description can never satisfy give way once alone. */
+export const isJudgedOnce = ({ before }: LedgerTransaction): boolean =>
+  before.applyVersion >= JUDGED_ONCE_RULES;
+
+/** The era of the present description. */
+export const eraIn = ({ intake, before }: LedgerTransaction): number =>
+  (intake ?? before.intake)?.era ?? FIRST_ERA;
+
+/** What gave way in vain before was not judged by the present description. */
+export function beginEra(transaction: LedgerTransaction, era: number): void {
+  intakeIn(transaction).era = era;
+  transaction.isChanged = true;
+}
+
 /** Puts a request into the lobby of its tenant, which is told by the next delivery. */
 export function putOutside(
   transaction: LedgerTransaction,
@@ -57,8 +73,32 @@ export function putOutside(
   intakeIn(transaction).news.set(jobId, { ...row, gpus: gang.gpus, round });
   noteGrowth(transaction, jsonBytes([row, lobby]));
   countWaiting(transaction, row, 1);
+  noteOutside(transaction, { lobby, class: request.class, round });
   transaction.outside.push({ jobId, runId, seq });
   transaction.isChanged = true;
+}
+
+/** A lobby that has not said who is first there says so when it hears of the row. */
+function noteOutside(
+  transaction: LedgerTransaction,
+  { lobby, class: name, round }: Pick<OutsideRow, "lobby" | "class" | "round">,
+): void {
+  const account = intakeIn(transaction).lobbies.get(lobby);
+  if (account?.first === undefined) return;
+  const first = withRow(account.first, { class: name, round });
+  setLobby(transaction, lobby, { ...account, first });
+}
+
+function withRow(
+  first: FirstByClass,
+  { class: name, round }: Pick<OutsideRow, "class" | "round">,
+): FirstByClass {
+  const before = first[name];
+  if (before === undefined || eraOf(round) < eraOf(before.round))
+    return { ...first, [name]: { round, count: 1 } };
+  if (eraOf(round) > eraOf(before.round)) return first;
+  const lowest = Math.min(round, before.round);
+  return { ...first, [name]: { round: lowest, count: before.count + 1 } };
 }
 
 /** What its lobby has yet to hear about the job is out of date. */
@@ -135,15 +175,35 @@ export function announceAgain(
  */
 export function applyLobbyReport(
   transaction: LedgerTransaction,
-  { tenant, report, waiting, returned }: LobbyReport,
+  { tenant, report, waiting, first, returned }: LobbyReport,
 ): void {
   for (const number of returned) endCredit(transaction, tenant, number);
   const { lobbies, news } = intakeIn(transaction);
   const account = lobbies.get(tenant) ?? NEW_LOBBY;
   if (report <= account.report) return;
   const counted = { ...waiting };
-  for (const row of news.values()) if (row.lobby === tenant) counted[row.class] += 1;
-  setLobby(transaction, tenant, { ...account, report, waiting: counted });
+  let isFirst = first;
+  for (const row of news.values()) {
+    if (row.lobby !== tenant) continue;
+    counted[row.class] += 1;
+    isFirst &&= withRow(isFirst, row);
+  }
+  setLobby(transaction, tenant, {
+    ...account,
+    report,
+    waiting: counted,
+    ...(isFirst !== undefined && { first: isFirst }),
+  });
+  noteLostEras(transaction, first);
+}
+
+/** Eras that this ledger has not had, or cannot tell from its own while it recovers, are those of a ledger that was lost. */
+function noteLostEras(transaction: LedgerTransaction, first: FirstByClass | undefined): void {
+  const eras = Object.values(first ?? {}).map(({ round }) => eraOf(round));
+  const isRecovering = transaction.before.recovery !== undefined;
+  const least = eraIn(transaction) + (isRecovering ? 0 : 1);
+  const last = Math.max(0, ...eras);
+  if (last >= least) beginEra(transaction, last + 1);
 }
 
 export function applyLobbiesTold(

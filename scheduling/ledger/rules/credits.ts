@@ -113,8 +113,13 @@ function withCredit(
   const number = intake.nextCredit;
   intake.nextCredit += 1;
   take(pool, { tenant, class: name }, 1);
+  const { first } = account;
+  const next = first?.[name];
   return {
     ...account,
+    ...(next !== undefined && {
+      first: { ...first, [name]: { ...next, count: Math.max(0, next.count - 1) } },
+    }),
     waiting: { ...account.waiting, [name]: account.waiting[name] - 1 },
     credits: new Map([
       ...account.credits,

@@ -19,6 +19,7 @@ export interface OpenIntake {
   readonly news: Map<JobId, OutsideRow>;
   readonly returning: Map<JobId, ReturningJob>;
   lookAtMs: number;
+  era?: number;
 }
 
 export const NEW_LOBBY: LobbyAccount = {
@@ -34,12 +35,14 @@ export const openIntake = ({
   news,
   returning,
   lookAtMs,
+  era,
 }: Intake = NO_INTAKE): OpenIntake => ({
   nextCredit,
   lobbies: new Map(lobbies),
   news: new Map(news),
   returning: new Map(returning),
   lookAtMs,
+  ...(era !== undefined && { era }),
 });
 
 /** Absent as long as nothing has ever waited outside. */

@@ -1,10 +1,13 @@
 /** @file Which requests wait inside, which outside, and that none is both or neither. */
 import { describe, expect, it } from "vitest";
 import { DEFAULT_POLICY, type FleetShape } from "../../../../domain/fleet/fleet.ts";
+import type { FirstByClass } from "../../../../domain/lease/lobby.ts";
+import { roundAfter } from "../../../../domain/lease/lobby-order.ts";
 import { clusterId, jobId, runId, tenantId } from "../../../../domain/values/ids.ts";
 import { apply, checkLedger, emptyLedger } from "../../../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../../../scheduling/ledger/codec.ts";
-import { OLDEST_RULES, type Ledger } from "../../../../scheduling/ledger/ledger.ts";
+import { FIRST_ERA } from "../../../../scheduling/ledger/intake.ts";
+import { NEWEST_RULES, OLDEST_RULES, type Ledger } from "../../../../scheduling/ledger/ledger.ts";
 import {
   applyPlan,
   ask,
@@ -70,13 +73,18 @@ it("a late copy of a request leaves a newer one of its run outside; under rules 
 const reported = (
   tenant: string,
   training: number,
-  { report = 1, returned = [] }: { report?: number; returned?: readonly number[] } = {},
+  {
+    report = 1,
+    returned = [],
+    first,
+  }: { report?: number; returned?: readonly number[]; first?: FirstByClass } = {},
 ) => ({
   kind: "lobby",
   tenant,
   report,
   waiting: { inference: 0, interactive: 0, training },
   returned,
+  first,
 });
 
 describe("intake", () => {
@@ -228,12 +236,61 @@ describe("giving way", () => {
     const later = clock(clock(stuck, 5_000).ledger, 30_000);
     expect(later.outside.map(({ jobId: job }) => job)).toEqual(["a-3", "a-4", "a-5"]);
     expect(later.ledger.intake?.news.get(jobId("a-4"))).toMatchObject({
-      round: 1,
+      round: roundAfter(0, FIRST_ERA),
       submittedAtMs: 4,
       lobby: "a",
     });
     expect(creditsOf(later.ledger, "a")).toHaveLength(3);
     sound(later.ledger);
+  });
+
+  describe("for jobs that the fleet's description has not judged", () => {
+    const judged = { training: { round: roundAfter(0, FIRST_ERA), count: 3 } };
+    const names = (from: number, to: number): readonly string[] =>
+      Array.from({ length: to - from }, (_, at) => `a-${from + at}`);
+    const reportOf = (ledger: Ledger, first: FirstByClass, report = 1): Ledger =>
+      sound(inbox(ledger, [reported("a", 3, { report, first })]).ledger);
+    const leaversOf = (ledger: Ledger, nowMs: number): readonly string[] =>
+      clock(ledger, nowMs).outside.map(({ jobId: job }) => job);
+    /** Three have given way, and those who came for them are hopeless as well. */
+    const rotated = (rules = NEWEST_RULES): Ledger => {
+      const start = inbox({ ...ready, applyVersion: rules }, flood(19, { tenant: "a" })).ledger;
+      const first = clock(hopeless(told(start), names(0, 16)), 15_000).ledger;
+      const called = flood(3, { tenant: "a" }, 16).map((entry, at) => ({
+        ...(entry as { readonly request: object }),
+        request: { ...(entry as { readonly request: object }).request, credit: at + 1 },
+      }));
+      return hopeless(inbox(told(first), called, 16_000).ledger, names(16, 19));
+    };
+
+    it("and for no others, as long as it is the same; under rules 7 without end", () => {
+      const ledger = reportOf(rotated(), judged);
+      expect([...ledger.requests.keys()]).toContain("a-18");
+      expect(leaversOf(ledger, 1_200_000)).toEqual([]);
+      expect(leaversOf(reportOf(rotated(7), judged), 1_200_000)).toHaveLength(3);
+    });
+
+    it("as many as a lobby says, and again once there is another description", () => {
+      const one = reportOf(rotated(), { training: { round: 2, count: 1 } });
+      expect(leaversOf(one, 80_000)).toEqual(["a-11"]);
+      const changed = apply(reportOf(rotated(), judged), {
+        kind: "fleet-changed",
+        shape,
+        nowMs: 40_000,
+      });
+      expect(changed.ledger.reasons.size).toBe(0);
+      const again = hopeless(sound(changed.ledger), ["a-7", "a-8"]);
+      expect(leaversOf(again, 45_000)).toEqual([]);
+      expect(leaversOf(again, 51_000)).toEqual(["a-7", "a-8"]);
+    });
+
+    it("takes eras that it never had for those of a ledger that was lost, and lets all take turns in the end", () => {
+      const lost = { training: { round: roundAfter(0, 7), count: 2 } };
+      const ledger = reportOf(rotated(), lost);
+      expect(ledger.intake?.era).toBe(8);
+      expect(leaversOf(ledger, 80_000)).toEqual(["a-11", "a-12"]);
+      expect(leaversOf(reportOf(rotated(), judged), 3_600_000)).toHaveLength(3);
+    });
   });
 
   it("leaves alone a share in which nobody waits outside", () => {
