@@ -90,6 +90,8 @@ export const BULK_RULES = 4;
 export const REPLACING_RULES = 4;
 /** From here on an array that is asked about a lease which it does not hold says so. */
 export const DENYING_RULES = 6;
+/** From here on a call for a request that its job has not made yet, as a reset tells it again, is no reason to leave the lobby: that request would not be listed. */
+export const EARLY_CALL_RULES = 6;
 
 export type Admission =
   | {

@@ -89,6 +89,8 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
         taskBatch: present,
       } = batches[target % Math.max(1, batches.length)] ?? {};
       if (process === undefined || order === undefined || present === undefined) return;
+      // To one host of a gang: no copy of an array's words is that, for all hosts have a batch before any has the next.
+      if (order.gang.length > 1) return;
       const taskBatch = { ...present, seq: present.seq + STRANGE_BATCH };
       server.kernel.tell("a stranger", order.host, () => `sends batch ${taskBatch.seq}`);
       process.spawn(runOn(agents, strangers(process), { ...order, taskBatch }));

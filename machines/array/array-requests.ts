@@ -10,7 +10,11 @@ import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
 import type { LeaseId } from "../../domain/values/ids.ts";
-import { RECALLED_RULES, type NotifyResult } from "../../protocol/control-contract.ts";
+import {
+  EARLY_CALL_RULES,
+  RECALLED_RULES,
+  type NotifyResult,
+} from "../../protocol/control-contract.ts";
 import type { Grant, WaitNote } from "../../protocol/job.ts";
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
@@ -145,6 +149,7 @@ function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: n
   const { call: _call, ...lane } = array.requests;
   const answered: JobArray = { ...array, requests: lane };
   if (credit === lane.usedCredit && array.rules < RECALLED_RULES) return quiet(answered);
+  if (seq > lane.seq && array.rules >= EARLY_CALL_RULES) return quiet(answered);
   const mayEnter =
     array.phase.kind === "open" && array.reason === undefined && seq === lane.seq && lane.asked > 0;
   if (!mayEnter)

@@ -3,11 +3,11 @@
  *
  * A call that comes again is followed again, because the fleet may have put the job outside since, under the same credit; a request that it has
  * already changes nothing there. A call that the job cannot follow, because it is held, stops, runs or has moved on, goes back to the
- * lobby at once, which passes the credit on.
+ * lobby at once, which passes the credit on. One for a later request than the job's was for its run before a reset.
  */
 
 import type { Step } from "../machine.ts";
-import { RECALLED_RULES } from "../../protocol/control-contract.ts";
+import { EARLY_CALL_RULES, RECALLED_RULES } from "../../protocol/control-contract.ts";
 import { quiet } from "../steps.ts";
 import { tell, tellRequest } from "./fleet-conversation.ts";
 import type { Job, JobCommand } from "./job-state.ts";
@@ -20,6 +20,7 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
   const { seq, credit, round } = call;
   if (job.stage.kind === "over") return quiet(rest);
   if (credit === job.usedCredit && job.rules < RECALLED_RULES) return quiet(rest);
+  if (seq > job.seq && job.rules >= EARLY_CALL_RULES) return quiet(rest);
   if (seq !== job.seq || !mayEnter(job))
     return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
   const entering = { ...withoutPending(rest), round, usedCredit: credit };

@@ -151,6 +151,9 @@ test.each([
   [98, "a lobby may call a request that it was told of after the job had left with a former one"],
   [20, "a leave frees all credits under which the job is being called"],
   [100, "a host without tokens believes no lease that has left its GPUs"],
+  [41_000_234, "a stranger sends no batch to one host of a gang"],
+  [41_000_443, "a job that was reset leaves no lobby for a call to its run before"],
+  [41_000_480, "a grant that was delivered by a lost delivery is not free when its job is gone"],
 ])("seed %i breaks no law any more: %s", (seed) => {
   expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();
 });

@@ -7,7 +7,7 @@
  *   A request whose run already holds a lease for it (`seq` ≤) is a late copy.
  * - A request of a job array replaces the array's waiting request and leaves its leases alone; a request for no slots only withdraws.
  * - A request that arrives after its own `end` looks like a new one. It may win a grant, which the job answers with a second `end`, or the
- *   delivery with `gone`: the GPUs are free again after a moment.
+ *   delivery with `gone`: the GPUs are free again once their hosts have said that nothing runs.
  * - A registration with a *new* epoch proves that all runs it does not list have stopped, because tasks in the queues of the old epoch
  *   can no longer start anything. A repeated registration may be an old copy and proves nothing; then `vacated` counts. Epochs grow, so a
  *   registration with an older epoch is a late copy and is dropped whole.
@@ -36,6 +36,7 @@ import { readEntry } from "../inbox-entry.ts";
 import type { AgentAddress, InboxEntry } from "../../../domain/lease/inbox-entry.ts";
 import {
   BOUNDED_RULES,
+  GONE_GRANT_RULES,
   LATE_COPIES_RULES,
   RETURNING_HOSTS_RULES,
   SILENT_STRANGERS_RULES,
@@ -329,7 +330,10 @@ function applyCheckpoints(
   }
 }
 
-/** Reports on grants: a delivered one is held; one whose job is gone is released, or waits for its hosts if it was held. */
+/**
+ * Reports on grants: a delivered one is held; one whose job is gone waits for its hosts, where an earlier delivery may have had its report lost. Before
+ * `GONE_GRANT_RULES` it was released at once if it was not held.
+ */
 export function applyDelivered(
   transaction: LedgerTransaction,
   { accepted, gone }: { readonly accepted: readonly LeaseId[]; readonly gone: readonly LeaseId[] },
@@ -343,7 +347,8 @@ export function applyDelivered(
   for (const id of gone) {
     const lease = transaction.leases.get(id);
     if (lease === undefined || lease.state === "vacating") continue;
-    vacate(transaction, lease, lease.state === "held" ? "all" : []);
+    const mayRun = lease.state === "held" || transaction.before.applyVersion >= GONE_GRANT_RULES;
+    vacate(transaction, lease, mayRun ? "all" : []);
   }
 }
 

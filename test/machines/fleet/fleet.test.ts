@@ -161,12 +161,12 @@ describe("deliveries", () => {
     expect(fleet.take("deliver").post.grants.map(({ lease }) => lease.id)).toEqual([LEASE]);
   });
 
-  it("release what no job takes", () => {
+  it("give up what no job takes, once its host has said that nothing runs", () => {
     const fleet = started();
     decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
     const { id } = fleet.take("deliver");
     feed(fleet, { kind: "delivered", id, report: { accepted: [], gone: [LEASE] } });
-    expect(fleet.state().ledger.leases.size).toBe(0);
+    expect([...fleet.state().ledger.leases.values()]).toMatchObject([{ state: "vacating" }]);
   });
 
   it("make no turn by the report that every grant has arrived; by older rules, and where one has not, they do", () => {

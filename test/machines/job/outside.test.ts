@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { PendingReason } from "../../../domain/lease/pending.ts";
 import { ms } from "../../../domain/values/units.ts";
+import { answerCall } from "../../../machines/job/called-in.ts";
 import type { JobEvent } from "../../../machines/job/job-state.ts";
+import { EARLY_CALL_RULES } from "../../../protocol/control-contract.ts";
 import { failedBy, playJob, START_MS, type Play, type PlayedJob } from "./builders.ts";
 
 const QUEUE_FULL: PendingReason = {
@@ -100,6 +102,18 @@ describe("a call that the job cannot follow goes back to the lobby", () => {
     prepare(job);
     job.feed(call(1, 7));
     expect(job.open("leave-lobby")).toMatchObject([{ exit }]);
+  });
+
+  test("but not one for a request that it has not made, as a reset tells it again: that one would not be listed; under rules 5 it did", () => {
+    const held = playJob();
+    held.feed({ kind: "hold" });
+    held.wait();
+    held.deliver();
+    const asideUnder = (rules: number): unknown =>
+      answerCall({ ...held.job(), rules, call: { seq: 5, credit: 7, round: 0 } }).state;
+    const { call: _none, ...quiet } = { ...held.job(), rules: EARLY_CALL_RULES };
+    expect(asideUnder(EARLY_CALL_RULES)).toEqual(quiet);
+    expect(asideUnder(5)).not.toEqual({ ...quiet, rules: 5 });
   });
 
   test("but not junk", () => {

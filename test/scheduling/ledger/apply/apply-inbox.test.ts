@@ -305,9 +305,12 @@ describe("deliveries", () => {
     expect(delivered(held, true)).toBe(held);
   });
 
-  test("a grant whose job is gone is released at once", () => {
-    expect(holding(delivered(GRANTED, false))).toEqual([]);
-    expect(delivered(delivered(GRANTED, false), true).leases.size).toBe(0);
+  test("a grant whose job is gone waits for its hosts, for another delivery may have brought it there; under rules 7 it was released at once", () => {
+    const gone = delivered(GRANTED, false);
+    expect(holding(gone)).toEqual(["lease-1 vacating c0/h0 c0/h1"]);
+    expect(gone.outbox.size).toBe(0);
+    expect(inbox(delivered(gone, true), [vacated(["c0/h0", "c0/h1"])]).ledger.leases.size).toBe(0);
+    expect(holding(delivered({ ...GRANTED, applyVersion: 7 }, false))).toEqual([]);
   });
 
   test("a lease that was held before its job was found gone waits for its hosts", () => {
