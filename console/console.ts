@@ -45,6 +45,7 @@ import { followUse } from "./use/follow-use.ts";
 import { createUseBook } from "./use/use-book.ts";
 import { idleJobs } from "./use/idle-jobs.ts";
 import { idleCare, suspendBy } from "./use/idle-rules.ts";
+import type { TraceTarget } from "./traces/trace-target.ts";
 import { createTables } from "./view/tables.ts";
 import { whatIfAnswer } from "./view/what-if.ts";
 
@@ -64,6 +65,8 @@ export interface ConsoleOptions {
   readonly historyFile?: string;
   /** Who is told of what; needs the history database. */
   readonly notify?: NotifyOptions;
+  /** Who is sent traces of jobs; needs the history database. */
+  readonly traces?: TraceTarget;
   /**
    * In whose name idle jobs are suspended, whoever may look; and logs are read and orders of the page carried out, where the owner alone may look.
    * Absent: nothing of that.
@@ -224,12 +227,13 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
 
   /** The page is worth more than its books: it is shown without them where they cannot be kept. */
   async function keptHistory(): Promise<KeptHistory | undefined> {
-    const { historyFile: file, notify } = options;
+    const { historyFile: file, notify, traces } = options;
     if (file === undefined) return undefined;
     try {
       return await startHistory({
         ...{ file, client, codecs, fleet, signal, readEarlier, say },
         ...(notify && { notify }),
+        ...(traces && { traces }),
       });
     } catch (error) {
       say(`console: no history is kept: ${error instanceof Error ? error.message : String(error)}`);

@@ -366,8 +366,10 @@ WHERE target = :target AND doneMs IS NULL AND notBeforeMs <= :nowMs ORDER BY atM
 const DUE_ADDRESSES = `
 SELECT DISTINCT target FROM notices WHERE doneMs IS NULL AND notBeforeMs <= :nowMs AND instr(target, ' ') > 0
 ORDER BY target <= :after, target LIMIT :most`;
+/** What was sent stays by its id, without its words. */
 const NOTE_SENT = `
-UPDATE notices SET tries = :tries, doneMs = :doneMs, notBeforeMs = :notBeforeMs WHERE id = :id AND target = :target`;
+UPDATE notices SET tries = :tries, doneMs = :doneMs, notBeforeMs = :notBeforeMs, body = CASE WHEN :doneMs IS NULL THEN body ELSE '' END
+WHERE id = :id AND target = :target`;
 const OLD_JOB = `
 endedMs < :beforeMs AND job NOT IN (SELECT job FROM due)
 AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.freedMs IS NULL)`;

@@ -31,7 +31,9 @@ export interface HistoryKeeper {
 }
 
 /** Reads a job's history; undefined where Temporal has none. */
-export type ReadJobHistory = (job: string) => Promise<Pick<ReadJob, "record" | "runs"> | undefined>;
+export type ReadJobHistory = (
+  job: string,
+) => Promise<Pick<ReadJob, "record" | "runs" | "notices"> | undefined>;
 
 /** Who signed a job, empty where nobody did; fails with the server's trouble. */
 export type ReadJobUser = (job: string) => Promise<string>;
@@ -157,10 +159,10 @@ export function createKeeper(
       try {
         const found = await readJob(job);
         const isOver = found === undefined || found.record !== undefined || isLast;
-        const notices = found?.record && (await outbox?.ofEnd(found.record));
+        const told = found?.record && (await outbox?.ofEnd(found.record));
         read.push({
           ...{ job, runs: [], ...found },
-          ...(notices && { notices }),
+          notices: [...(found?.notices ?? []), ...(told ?? [])],
           ...(!isOver && { again }),
         });
       } catch (error) {

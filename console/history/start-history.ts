@@ -24,7 +24,10 @@ import { createJobAddresses, noticesInHistory } from "../notices/job-addresses.t
 import { createJobSender, recipientNamed, type JobRecipient } from "../notices/job-recipient.ts";
 import { createOutbox, OLDEST_MS } from "../notices/outbox.ts";
 import { createSender } from "../notices/send.ts";
-import { openHistory, type Cursor } from "./database.ts";
+import type { JobPage } from "../../page/job-wire.ts";
+import { jobTrace } from "../traces/job-trace.ts";
+import { sendTrace, type TraceTarget } from "../traces/trace-target.ts";
+import { openHistory, type Cursor, type NoticeRow } from "./database.ts";
 import { jobRecords } from "./job-records.ts";
 import { createKeeper, type HistoryKeeper } from "./keeper.ts";
 
@@ -54,6 +57,8 @@ export interface HistoryOptions {
   readonly readEarlier: ReadEarlierRun;
   /** Who is told of what; absent: nobody. */
   readonly notify?: NotifyOptions;
+  /** Who is sent the trace of each job that ends; absent: nobody. */
+  readonly traces?: TraceTarget;
   readonly say: (line: string) => void;
 }
 
@@ -78,11 +83,13 @@ const KEPT_NOTICES_MS = 7 * OLDEST_MS;
 const MOST_RUNS = 200;
 
 export async function startHistory(options: HistoryOptions): Promise<KeptHistory> {
-  const { file, client, codecs, fleet, signal, readEarlier, notify, say } = options;
+  const { file, client, codecs, fleet, signal, readEarlier, notify, traces, say } = options;
   const database = await openHistory(file, {
     isNew: true,
     owner: { namespace: client.options.namespace, fleet },
   });
+  const sinceMs =
+    notify === undefined && traces === undefined ? 0 : database.noticesSince(Date.now());
   const outbox =
     notify &&
     createOutbox({
@@ -90,23 +97,26 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       targets: notify.targets,
       jobRules: notify.jobRules,
       addresses: createJobAddresses(noticesInHistory(client)),
-      sinceMs: database.noticesSince(Date.now()),
+      sinceMs,
       nowMs: Date.now,
     });
   const keeper = createKeeper(
     database,
     async (job) => {
       const page = await readJobPage({ client, codecs, fleet, job, signal });
-      return page && jobRecords(page);
+      return page && { ...jobRecords(page), notices: tracesOf(page) };
     },
     { outbox, readUser: (job) => userOf(client, job) },
   );
   const folder = notify?.folder ?? "";
   const toTarget = createSender(folder, signal);
   const toJob = createJobSender({ folder, signal, rules: () => notify?.jobRules() ?? [] });
-  const delivery = createDelivery<NoticeTarget | JobRecipient>({
+  const delivery = createDelivery<NoticeTarget | JobRecipient | TraceTarget>({
     ...{ database, signal, say },
-    send: (to, row, nowMs) => ("shownAs" in to ? toJob(to, row, nowMs) : toTarget(to, row, nowMs)),
+    send(to, row, nowMs) {
+      if ("service" in to) return sendTrace(to, row, signal);
+      return "shownAs" in to ? toJob(to, row, nowMs) : toTarget(to, row, nowMs);
+    },
     nowMs: Date.now,
   });
   const rounds = new Set<Promise<void>>();
@@ -131,22 +141,35 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
 
   /** Beside the books: a slow target holds up only notices. */
   function tell(): void {
-    if (notify === undefined || signal.aborted) return;
+    if ((notify === undefined && traces === undefined) || signal.aborted) return;
     const nowMs = Date.now();
     if (nowMs > forgotAtMs + FORGET_EVERY_MS) {
       forgotAtMs = nowMs;
       database.forgetNotices(nowMs - KEPT_NOTICES_MS);
     }
-    const isJobs = notify.jobRules().length > 0;
+    const isJobs = notify !== undefined && notify.jobRules().length > 0;
     // In turns, or many that fail would hold up those that come behind them.
     const limits = { nowMs, most: MOST_ADDRESSES, after: lastAddress };
     const named = isJobs ? database.dueAddresses(limits) : [];
     lastAddress = named.at(-1) ?? "";
     const round = delivery
-      .round([...notify.targets(), ...named.map(recipientNamed)])
+      .round([
+        ...(notify?.targets() ?? []),
+        ...named.map(recipientNamed),
+        ...(traces === undefined ? [] : [traces]),
+      ])
       .catch(sayTrouble)
       .finally(() => rounds.delete(round));
     rounds.add(round);
+  }
+
+  /** Of a job that ended since somebody is told. */
+  function tracesOf(page: JobPage): readonly NoticeRow[] {
+    const { job, run = "", ended } = page;
+    if (traces === undefined || ended === undefined || ended.atMs < sinceMs) return [];
+    const body = jobTrace(page, { fleet, service: traces.service });
+    if (body === undefined) return [];
+    return [{ id: `trace ${job} ${run}`, target: traces.name, atMs: ended.atMs, body }];
   }
 
   /** Once for each new trouble. */

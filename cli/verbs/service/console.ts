@@ -13,6 +13,7 @@ import { socketIn } from "../../../api/sockets.ts";
 import { openServiceClient, type FleetClient } from "../../../client/index.ts";
 import { startConsole } from "../../../console/console.ts";
 import type { NotifyOptions } from "../../../console/history/start-history.ts";
+import { traceTargetIn, type TraceTarget } from "../../../console/traces/trace-target.ts";
 import { readPage } from "../../../console/http/page-files.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
@@ -56,7 +57,7 @@ export function consoleVerb(context: CommandContext): Command {
     .verb("console")
     .summary("show the fleet in a browser")
     .description(
-      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: for this it asks no worker, wakes none, and changes nothing, but for one thing: where a tenant of the --notify file has `idle: { then: suspend }`, it suspends that tenant's idle jobs in your name, whoever may look. Without a token it answers you alone, and you can read logs, cancel, hold, release and drain there; with --token-file or --anyone the page only reads. Beyond this machine a token needs --cert and --key, or --plain. `orbweaver up` starts one.",
+      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: for this it asks no worker, wakes none, and changes nothing, but for one thing: where a tenant of the --notify file has `idle: { then: suspend }`, it suspends that tenant's idle jobs in your name, whoever may look. Without a token it answers you alone, and you can read logs, cancel, hold, release and drain there; with --token-file or --anyone the page only reads. Beyond this machine a token needs --cert and --key, or --plain. Where OTEL_EXPORTER_OTLP_ENDPOINT or its like is set, it sends the trace of each job that ends there; that needs --history. `orbweaver up` starts one.",
     )
     .option(
       "--port <port>",
@@ -100,6 +101,7 @@ export function consoleVerb(context: CommandContext): Command {
       const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
       const files = readPage(packageRoot());
       const notify = notifyOf(values, { cwd: io.cwd, say: context.say });
+      const traces = tracesOf(values, io.env, context.say);
       await context.withSession(values, async (session) => {
         const { client, temporal, fleet, connection } = session;
         const stateDir = fleetStateDir(io.env, fleet);
@@ -118,6 +120,7 @@ export function consoleVerb(context: CommandContext): Command {
           ...(tls !== undefined && { tls }),
           ...(values.history !== undefined && { historyFile: resolve(io.cwd, values.history) }),
           ...(notify && { notify }),
+          ...(traces && { traces }),
           ...{ actor, say: context.say },
           ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
         });
@@ -144,4 +147,18 @@ function notifyOf(
     "BAD_INPUT",
     "--notify needs the database in which notices wait until they are sent. Add --history FILE.",
   );
+}
+
+/** Nothing needs them: what is wrong is said, and the console starts. */
+function tracesOf(
+  { history }: ConsoleValues,
+  env: Parameters<typeof traceTargetIn>[0],
+  say: (line: string) => void,
+): TraceTarget | undefined {
+  const found = traceTargetIn(env);
+  if (found === undefined) return undefined;
+  if (typeof found !== "string" && history !== undefined) return found;
+  const why = typeof found === "string" ? found : "they wait in the database of --history.";
+  say(`console: no traces are sent: ${why}`);
+  return undefined;
 }
