@@ -18,6 +18,7 @@ export type {
   JobExplanation,
   JobHandle,
   JobOutcome,
+  MoveOptions,
 } from "./job-handle.ts";
 export type { AmendOptions, NewSettings } from "./amendment.ts";
 export { gpuUse } from "./gpu-use.ts";
