@@ -22,8 +22,8 @@ interface Folding {
   readonly left: Map<JobClass, Map<string, Leaver>>;
   readonly credits: Map<number, LobbyCredit>;
   readonly called: Map<number, Called>;
-  /** Credits in `called` by `keyOf` their jobs. */
-  readonly callsOf: ReadonlyMap<string, number>;
+  /** Credits in `called` by `keyOf` their jobs; in runs that free one, the last alone. */
+  readonly callsOf: ReadonlyMap<string, readonly number[]>;
   /** Credits under which those are being called who have left. */
   readonly leftCalls: Set<number>;
   isForgetting: boolean;
@@ -38,7 +38,7 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
     left: new Map(JOB_CLASSES.map((name) => [name, new Map(lobby.queues[name].left)])),
     credits: new Map(lobby.credits.map((credit) => [credit.number, credit])),
     called: new Map(lobby.called),
-    callsOf: new Map([...lobby.called].map(([number, { row }]) => [keyOf(row), number])),
+    callsOf: callsOf(lobby),
     leftCalls: new Set(lobby.calling?.left),
     isForgetting: false,
     isCountOld: false,
@@ -62,6 +62,17 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
     credits: [...folding.credits.values()],
     called: folding.called,
   };
+}
+
+function callsOf({ called, freesOne }: Lobby): ReadonlyMap<string, readonly number[]> {
+  const calls = new Map<string, number[]>();
+  for (const [number, { row }] of called) {
+    const key = keyOf(row);
+    const known = freesOne === true ? undefined : calls.get(key);
+    if (known === undefined) calls.set(key, [number]);
+    else known.push(number);
+  }
+  return calls;
 }
 
 /** In the order in which they came. */
@@ -110,7 +121,7 @@ function foldRow({ rows, left, called, callsOf }: Folding, row: LobbyRow): void 
   const here = rows.get(row.class);
   if (isNewer(row, here?.get(key))) here?.set(key, row);
   // It was called in, and waits outside again.
-  const credit = callsOf.get(key);
+  const credit = callsOf.get(key)?.at(-1);
   if (credit !== undefined) called.delete(credit);
 }
 
@@ -121,12 +132,15 @@ function foldLeave(folding: Folding, { jobId, runId, seq, class: name }: LobbyLe
     folding.rows.get(name)?.delete(key);
     return;
   }
-  const call = folding.called.get(folding.callsOf.get(key) ?? -1);
-  if (call !== undefined && call.row.seq <= seq) {
-    folding.called.delete(call.credit.number);
-    folding.credits.set(call.credit.number, call.credit);
-    return;
+  const calls = (folding.callsOf.get(key) ?? []).flatMap((number) => {
+    const call = folding.called.get(number);
+    return call !== undefined && call.row.seq <= seq ? [call] : [];
+  });
+  for (const { credit } of calls) {
+    folding.called.delete(credit.number);
+    folding.credits.set(credit.number, credit);
   }
+  if (calls.length > 0) return;
   const left = folding.left.get(name);
   const [, , former = -1] = left?.get(key) ?? [];
   if (former < seq) left?.set(key, [jobId, runId, seq]);

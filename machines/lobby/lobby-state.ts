@@ -27,6 +27,8 @@ export interface Lobby {
   readonly credits: readonly LobbyCredit[];
   /** The latest, by the numbers of their credits. */
   readonly called: ReadonlyMap<number, Called>;
+  /** Of a run that began when the leave of a job that had heard of two credits freed one of them. */
+  readonly freesOne?: true;
   /** Credits that nobody is left for, not yet told to the fleet. */
   readonly returned: readonly number[];
   readonly calling?: {

@@ -77,7 +77,10 @@ function askForProof(): void {
 
 export async function lobby(input: LobbyInput): Promise<void> {
   if (input.isProofAsked === true) askForProof();
-  const opened = openLobby(input, workflowInfo().runId, Date.now());
+  const opened: Lobby = {
+    ...openLobby(input, workflowInfo().runId, Date.now()),
+    ...(!patched("leaves-free-all-credits") && { freesOne: true as const }),
+  };
   const fleet = fleetWorkflowId(opened.fleet);
   const { state, feed, until } = drive<Lobby, LobbyEvent, LobbyCommand>({
     machine: lobbyMachine,

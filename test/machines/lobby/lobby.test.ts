@@ -5,7 +5,7 @@ import type { LobbyRow } from "../../../domain/lease/lobby.ts";
 import { jobId, runId } from "../../../domain/values/ids.ts";
 import { lobbyPlace } from "../../../machines/lobby/lobby-view.ts";
 import { lobbyMachine, openLobby } from "../../../machines/lobby/lobby.ts";
-import type { LobbyCommand, LobbyEvent } from "../../../machines/lobby/lobby-state.ts";
+import type { Lobby, LobbyCommand, LobbyEvent } from "../../../machines/lobby/lobby-state.ts";
 import { keyOf } from "../../../machines/lobby/queue.ts";
 import type { CallOrder } from "../../../protocol/lobby-contract.ts";
 import { memoryStore, playLobby, RED, type PlayedLobby } from "./played-lobby.ts";
@@ -55,8 +55,8 @@ async function say(lobby: PlayedLobby, rows: readonly LobbyRow[], credits: reado
 }
 
 /** One step after the other; its activities are the test's. */
-function stepped() {
-  let lobby = openLobby({ fleet: "default", tenant: RED }, "run-1", 0);
+function stepped(of: Pick<Lobby, "freesOne"> = {}) {
+  let lobby = { ...openLobby({ fleet: "default", tenant: RED }, "run-1", 0), ...of };
   const open: LobbyCommand[] = [];
   return {
     lobby: () => lobby,
@@ -95,6 +95,53 @@ test.each([
   expect(lastCall().calls.map(({ jobId: called }) => called)).toEqual(
     want.map((number) => row(number).jobId),
   );
+});
+
+/** So many jobs were called under two credits each, because their rows came again meanwhile; they heard of both and leave in this order. */
+function calledAfter(leaving: readonly number[], of: Pick<Lobby, "freesOne"> = {}) {
+  const { feed, lastCall } = stepped(of);
+  const rows = leaving.map((_, at) => row(at));
+  const credits = leaving.map((_, at) => 1 + at);
+  feed(news(rows, credits), 10_000);
+  const { id } = lastCall();
+  feed(news(rows), 10_000);
+  feed({ kind: "called", id, gone: [] }, 10_000);
+  feed(
+    news(
+      [],
+      credits.map((number) => rows.length + number),
+    ),
+    10_000,
+  );
+  feed({ kind: "called", id: lastCall().id, gone: [] }, 10_000);
+  const others = Array.from({ length: 2 * rows.length }, (_, at) => row(100 + at));
+  feed(news(others), 10_000);
+  const called: string[] = [];
+  for (const number of leaving) {
+    const { jobId: job, runId: run, seq } = row(number);
+    feed({ kind: "leave", leave: { jobId: job, runId: run, seq, class: "training" } }, 10_000);
+    called.push(...lastCall().calls.map(({ jobId: next }) => next));
+    feed({ kind: "called", id: lastCall().id, gone: [] }, 10_000);
+  }
+  return { called, others: others.map(({ jobId: job }) => job) };
+}
+
+test("both credits of which a job has heard are free when it leaves, whoever else leaves before it", () => {
+  const orders = fc.integer({ min: 1, max: 6 }).chain((count) =>
+    fc.shuffledSubarray(
+      Array.from({ length: count }, (_, at) => at),
+      { minLength: count },
+    ),
+  );
+  fc.assert(
+    fc.property(orders, (leaving) => {
+      const { called, others } = calledAfter(leaving);
+      expect(called).toEqual(others);
+    }),
+    { numRuns: 30 },
+  );
+  // In runs of former releases the fleet gives the other one again after a minute.
+  expect(calledAfter([0], { freesOne: true }).called).toHaveLength(1);
 });
 
 test.each([
