@@ -26,6 +26,8 @@ import { tellJob } from "./job-words.ts";
 import { repair } from "./repair.ts";
 import { submittedBy, type TicketPrinter } from "./tickets.ts";
 import type {
+  Decision,
+  DecideQuestion,
   Delivery,
   EvictionOrder,
   FleetActivities,
@@ -33,6 +35,7 @@ import type {
   OutsideReason,
   PendingNote,
 } from "../protocol/control-contract.ts";
+import type { WordActivities } from "../protocol/word-proof.ts";
 import type { Decider } from "./decider.ts";
 import { tellLobby, type LobbyPorts } from "./lobby-post.ts";
 import { stepsLearner, stepsOver } from "./learned-steps.ts";
@@ -44,6 +47,7 @@ export interface FleetPorts {
   readonly decider: Decider;
   readonly lobbyStore: RecoveryPorts["lobbyStore"];
   readonly tickets: TicketPrinter;
+  readonly words: WordActivities;
 }
 
 export function createFleetActivities({
@@ -51,15 +55,22 @@ export function createFleetActivities({
   decider,
   lobbyStore,
   tickets,
+  words,
 }: FleetPorts): FleetActivities {
   const askedBy = signedFleets(client);
   const learn = stepsLearner({ stepsOf: stepsOver(client), decider, nowMs: Date.now });
+  const decideNext = async (question: DecideQuestion): Promise<Decision> => {
+    const decision = await decider.decideNext(question);
+    learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);
+    return decision;
+  };
   return {
     decide: (ledger, nowMs) => decider.decide(ledger, nowMs),
-    async decideNext(question) {
-      const decision = await decider.decideNext(question);
-      learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);
-      return decision;
+    decideNext,
+    async checkAndDecide(list, values, ahead) {
+      const verdicts = await words.checkWords(list, values);
+      if (verdicts.refused.length > 0) return { verdicts };
+      return { verdicts, decision: await decideNext({ kind: "feed", ...ahead }) };
     },
     async deliver({ grants, pending, losses = [], sweeps = [], evictions, lobbies, outside = [] }) {
       const accepted: LeaseId[] = [];

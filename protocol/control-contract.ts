@@ -18,6 +18,7 @@ import type { GrantedAgent, PreemptOrder } from "./job.ts";
 import type { CameFlawed, SealFlaw } from "./seal.ts";
 import type { LobbyNews } from "./lobby.ts";
 import type { TimedDrainInput } from "./timed-drain.ts";
+import type { WordsToCheck, WordVerdicts } from "./word-proof.ts";
 
 /** Local activities of the jobs' workers. */
 export interface JobActivities {
@@ -113,12 +114,14 @@ export type NotifyResult =
   | { readonly kind: "silent" }
   | { readonly kind: "no-fleet"; readonly message: string };
 
-/** Activities of the fleet's worker. `decide` and `decideNext` are local ones: their answers are in history, their arguments are not. */
+/** Activities of the fleet's worker. `decide`, `decideNext` and `checkAndDecide` are local ones: their answers are in history, their arguments are not. */
 export interface FleetActivities {
   /** Of a fleet with rules of version 1, which sends its whole ledger every time. */
   decide(snapshot: PackedLedger, nowMs: number): Promise<Plan>;
   /** From rules of version 2 on. The decider keeps the ledger and is fed with the events since; the same question may be asked again. */
   decideNext(question: DecideQuestion): Promise<Decision>;
+  /** From rules of version 8 on. What is decided if all of these words pass; no decision otherwise. */
+  checkAndDecide(list: WordsToCheck, values: Uint8Array, ahead: FeedAt): Promise<JointAnswer>;
   /** Signals the winners of a cycle and those who are to make room, tells waiting jobs why they wait and running ones what they have lost, and starts sweeps. */
   deliver(post: Post): Promise<DeliveryReport>;
   /** Looks at the runs of jobs themselves; asks those that were reset, or whose leases are doubted, to speak for themselves. */
@@ -132,8 +135,18 @@ export interface FleetActivities {
 }
 
 export type DecideQuestion =
-  | { readonly kind: "feed"; readonly feed: Feed; readonly nowMs: number }
+  | ({ readonly kind: "feed" } & FeedAt)
   | { readonly kind: "snapshot"; readonly snapshot: Snapshot; readonly nowMs: number };
+
+export interface FeedAt {
+  readonly feed: Feed;
+  readonly nowMs: number;
+}
+
+export interface JointAnswer {
+  readonly verdicts: WordVerdicts;
+  readonly decision?: Decision;
+}
 
 /** The way from a ledger that a decider may have to the fleet's present one; see `scheduling/ledger/event-chain.ts`. */
 export interface Feed {

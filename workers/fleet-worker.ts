@@ -26,13 +26,14 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
   });
   makeRoleKeys();
   const tickets = ticketPrinter(signingKey());
+  const words = createWordActivities(wordTrust(process.env, keys));
   const lobbyStore = createLobbyStore(directoryStore(lobbyStoreDir(storeDir)), heartbeat);
   try {
     await runWorkflowWorker({ ...setting, speaksAs: ["fleet"] }, (client) => ({
       taskQueue: FLEET_TASK_QUEUE,
       activities: {
-        ...createFleetActivities({ client, decider, lobbyStore, tickets }),
-        ...createWordActivities(wordTrust(process.env, keys)),
+        ...createFleetActivities({ client, decider, lobbyStore, tickets, words }),
+        ...words,
         ...lobbyStore,
       },
       tuning: { maxCachedWorkflows: 50 },

@@ -6,7 +6,7 @@
  * The answer of a local activity is fed alone, at the time at which it came. Pure; one call for each completed workflow task.
  */
 
-import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
+import { jointEvent, type FleetCommand, type FleetEvent } from "../../machines/fleet/events.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { mayBeRead } from "../../machines/fleet/inbox.ts";
@@ -14,7 +14,7 @@ import type { FleetState, FleetStep } from "../../machines/fleet/state.ts";
 import { orderEvent } from "../../machines/fleet/signed-orders.ts";
 import { isOrderName } from "../../machines/fleet/update-orders.ts";
 import { isDue as isDueBy, type Clock, type Tick } from "../../machines/machine.ts";
-import type { Decision } from "../../protocol/control-contract.ts";
+import type { Decision, JointAnswer } from "../../protocol/control-contract.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
@@ -206,7 +206,10 @@ function foldedBy(opened: Ledger, { state, commands }: FleetStep): readonly Fold
 /** As `carryOut` and `askDecider` of the fleet's workflow. */
 function localAnswer(command: Asked, value: unknown): FleetEvent {
   const { id } = command;
-  if (command.kind === "check") return { kind: "checked", id, verdicts: value as WordVerdicts };
+  if (command.kind === "check")
+    return command.ahead === undefined
+      ? { kind: "checked", id, verdicts: value as WordVerdicts }
+      : jointEvent(id, command.ahead, value as JointAnswer);
   if (command.kind === "decide" && command.keep === undefined)
     return { kind: "decided", id, plan: value as Plan };
   if (command.kind !== "decide" && command.kind !== "decide-next")

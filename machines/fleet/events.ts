@@ -15,7 +15,10 @@ import type {
   AuditReport,
   DeliveryReport,
   EstimateOrder,
+  Decision,
   Feed,
+  FeedAt,
+  JointAnswer,
   Post,
   RecoverOrder,
   StartEstimates,
@@ -32,8 +35,13 @@ export type FleetEvent =
   | ({ readonly kind: "inbox" } & Word)
   /** A signal of a name that no fleet knows. */
   | ({ readonly kind: "unknown-signal" } & UnknownSignal)
-  /** Who has said what came. */
-  | { readonly kind: "checked"; readonly id: number; readonly verdicts: WordVerdicts }
+  /** Who has said what came, and the decision that was asked for with it. */
+  | {
+      readonly kind: "checked";
+      readonly id: number;
+      readonly verdicts: WordVerdicts;
+      readonly ahead?: { readonly hash: string; readonly decision: Decision };
+    }
   /** An operator's order of which nobody has proven who gives it. */
   | ({ readonly kind: "unproven-order" } & OrderWord)
   /** An operator's order that `orders.ts` has not refused. */
@@ -91,6 +99,8 @@ export type FleetCommand =
       readonly id: number;
       readonly list: WordsToCheck;
       readonly values: Uint8Array;
+      /** What is to be decided in the same activity if all words pass. */
+      readonly ahead?: FeedAt;
     }
   /** Answered by `decided`, never by `failed`. It runs as a local activity, so the ledger stays out of history. */
   | {
@@ -124,3 +134,13 @@ export type FleetCommand =
   | { readonly kind: "continue-as-new"; readonly input: FleetInput }
   /** Tells an observer which event the ledger has just folded. Changes nothing. */
   | { readonly kind: "record"; readonly event: LedgerEvent };
+
+/** The event of an answer about words and the decision that follows. */
+export const jointEvent = (
+  id: number,
+  { feed: { hash } }: FeedAt,
+  { verdicts, decision }: JointAnswer,
+): FleetEvent => ({
+  ...{ kind: "checked", id, verdicts },
+  ...(decision !== undefined && { ahead: { hash, decision } }),
+});

@@ -10,14 +10,10 @@
  */
 
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import {
-  nextFenceAtMs,
-  nextLookAtMs,
-  nextReturnAtMs,
-} from "../../scheduling/ledger/apply/apply.ts";
 import { isBounded, isClocked, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
+import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
@@ -34,13 +30,7 @@ import {
   spendBytes,
 } from "./continue.ts";
 import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
-import {
-  nextTimedPostAtMs,
-  nextUnsentAtMs,
-  NOTHING_ARRIVED,
-  post,
-  receiveReport,
-} from "./deliveries.ts";
+import { nextUnsentAtMs, NOTHING_ARRIVED, post, receiveReport } from "./deliveries.ts";
 import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
 import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
 import { NOBODY_HELD } from "./held.ts";
@@ -55,12 +45,14 @@ import {
   type Brought,
 } from "./inbox.ts";
 import { unpackNotified } from "./notices.ts";
+import { nextLedgerClockAtMs, nextTimeAtMs } from "./next-time.ts";
 import { applyOrder } from "./orders.ts";
 import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
 import { isAboutOrder, checkOrder } from "./signed-orders.ts";
+import { playAhead, turnAhead } from "./turn-ahead.ts";
 import {
   asked,
   isAnyWaiting,
@@ -69,6 +61,7 @@ import {
   questionText,
   settled,
   withWord,
+  type Question,
 } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
@@ -82,6 +75,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     inbox: EMPTY_INBOX,
     words:
       input.areWordsSigned === true ? noWords(fleetWorkflowId(input.name), startedAtMs) : undefined,
+    ahead: undefined,
     settledOrders: input.settledOrders ?? [],
     isBacklogged: false,
     held: NOBODY_HELD,
@@ -203,29 +197,6 @@ function dueAtMs(state: FleetState): number {
   return Math.min(nextUnsentAtMs(state), nextTimeAtMs(state));
 }
 
-/** When time alone makes a turn due. */
-function nextTimeAtMs(state: FleetState): number {
-  const { ledger, cycle, recovery, patience } = state;
-  return Math.min(
-    // A cycle that is due judges every patience that is over by then.
-    cycle.needsDecision ? recovery.quietUntilMs : nextExpiryAtMs(patience, ledger),
-    cycle.wakeAtMs,
-    nextLedgerClockAtMs(state),
-    nextAuditAtMs(state),
-    nextEstimatesAtMs(state),
-    recovery.recoverAtMs[0] ?? Infinity,
-    nextTimedPostAtMs(state),
-  );
-}
-
-/** When time alone changes the ledger. */
-const nextLedgerClockAtMs = ({ ledger }: FleetState): number =>
-  Math.min(
-    nextFenceAtMs(ledger) ?? Infinity,
-    nextReturnAtMs(ledger) ?? Infinity,
-    nextLookAtMs(ledger) ?? Infinity,
-  );
-
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
   const { words } = woken.state;
@@ -233,20 +204,42 @@ function turn(begun: FleetStep, nowMs: number): FleetStep {
   const questioned = asked(words, woken.state.nextId, nowMs);
   const list = questioned.question?.words ?? [];
   const spent = update(spend(woken, COST.decision), { words: questioned });
-  return issue(spent, (id) => ({ kind: "check", id, ...questionText(words, list) }));
+  const { step, question } = playAhead(spent, goOnProven);
+  return issue(step, (id) => ({
+    ...{ kind: "check", id, ...questionText(words, list) },
+    ...(question !== undefined && { ahead: question }),
+  }));
 }
 
 /** The turn goes on with what is proven. Ignores verdicts that no turn waits for. */
 function hearChecked(
   begun: FleetStep,
-  { id, verdicts }: Extract<FleetEvent, { kind: "checked" }>,
+  { id, verdicts, ahead }: Extract<FleetEvent, { kind: "checked" }>,
   nowMs: number,
 ): FleetStep {
   const { words, deferred } = begun.state;
   const question = words?.question;
-  if (words === undefined || question?.id !== id) return begun;
+  if (question?.id !== id) return begun;
+  const gone = turnAhead(begun, verdicts) ?? goOnProven(begun, question, verdicts);
+  if (!isInTurn(gone.state))
+    return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), gone);
+  const asked = update(gone, { deferred });
+  const last = asked.commands.at(-1);
+  if (ahead === undefined || last?.kind !== "decide-next" || last.feed.hash !== ahead.hash)
+    return asked;
+  const answered = { state: asked.state, commands: asked.commands.slice(0, -1) };
+  const { decision } = ahead;
+  return decision.kind === "stale"
+    ? receiveStale(answered, last.id)
+    : endCycle(answered, { ...decision, kind: "decided", id: last.id }, nowMs);
+}
+
+function goOnProven(begun: FleetStep, question: Question, verdicts: WordVerdicts): FleetStep {
+  const { words } = begun.state;
+  if (words === undefined) return begun;
   const { words: rest, all } = settled(words, question, verdicts);
-  let heard = update(spend(begun, 0, verdicts), { words: rest, deferred: undefined });
+  const answered = spend(begun, 0, verdicts);
+  let heard = update(answered, { words: rest, deferred: undefined, ahead: undefined });
   for (const checked of all) {
     const { word, heard: brought, refusal } = checked;
     if (isAboutOrder(checked)) {
@@ -261,12 +254,7 @@ function hearChecked(
   }
   const folded = foldInbox(heard, question.nowMs);
   const { isBacklogged } = folded.state;
-  const gone = goOn(
-    update(folded, { isBacklogged: isBacklogged || question.hasMore }),
-    question.nowMs,
-  );
-  if (isInTurn(gone.state)) return update(gone, { deferred });
-  return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), gone);
+  return goOn(update(folded, { isBacklogged: isBacklogged || question.hasMore }), question.nowMs);
 }
 
 function goOn(folded: FleetStep, nowMs: number): FleetStep {

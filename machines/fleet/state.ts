@@ -36,6 +36,8 @@ export interface FleetState {
   readonly inbox: Inbox;
   /** What has come and is not proven yet; undefined of a fleet that believes all that it is told. */
   readonly words: Words | undefined;
+  /** How the turn ends if all words pass whose proof is being looked at; undefined where it is played when they have. */
+  readonly ahead: TurnAhead | undefined;
   /** What became of the last orders that needed proof. */
   readonly settledOrders: readonly SettledOrder[];
   /** The last turn has left a part of the inbox to the next one, which its clock calls: the thread is free meanwhile. */
@@ -67,6 +69,13 @@ export interface FleetState {
   readonly isChangedByHand: boolean;
   /** The version of the rules that the next run follows. */
   readonly nextRules: number;
+}
+
+interface TurnAhead {
+  /** With these it was played. */
+  readonly inbox: Inbox;
+  readonly spent: Spent;
+  readonly end: FleetStep;
 }
 
 interface CycleState {

@@ -42,7 +42,7 @@ export interface Words {
   readonly question: Question | undefined;
 }
 
-interface Question {
+export interface Question {
   readonly id: number;
   /** The time of its turn. */
   readonly nowMs: number;
@@ -52,6 +52,8 @@ interface Question {
 }
 
 const NO_BYTES = new Uint8Array();
+const QUICK_WORDS = 32;
+const QUICK_BYTES = 32 * 1024;
 
 export const noWords = (workflowId: string, startedAtMs: number): Words => ({
   workflowId,
@@ -78,6 +80,12 @@ export function asked(words: Words, id: number, nowMs: number): Words {
   const question = { id, nowMs, words: values, hasMore: rest.size > 0 };
   return { ...words, waiting: rest, question };
 }
+
+/** Whether its words are so few that to fold them in vain costs little. */
+export const isQuick = ({ words, hasMore }: Question): boolean =>
+  !hasMore &&
+  words.length <= QUICK_WORDS &&
+  words.reduce((sum, { bytes = 0 }) => sum + bytes, 0) <= QUICK_BYTES;
 
 /** What the activity is asked: the list of words, and behind each other the values of those that have a proof: nothing else of the others counts. */
 export function questionText(

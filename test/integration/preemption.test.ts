@@ -174,11 +174,13 @@ async function slowFleetWorker() {
     storeDir: path.join(notes, "store"),
     onFallback: () => undefined,
   });
+  const words = createWordActivities(wordTrust());
   const activities = createFleetActivities({
     client: world.temporal,
     decider,
     lobbyStore: createLobbyStore(directoryStore(path.join(notes, "store")), () => undefined),
     tickets: ticketPrinter(signingKey()),
+    words,
   });
   let hear: () => void = () => undefined;
   const hasOrder = new Promise<void>((resolve) => {
@@ -195,7 +197,7 @@ async function slowFleetWorker() {
     dataConverter: createConverters().worker,
     activities: {
       ...activities,
-      ...createWordActivities(wordTrust()),
+      ...words,
       deliver: async (post: Post) => {
         if (post.evictions === undefined) return activities.deliver(post);
         hear();

@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { apply, nextFenceAtMs, nextReturnAtMs } from "../../scheduling/ledger/apply/apply.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
-import type { Decision, StartEstimates } from "../../protocol/control-contract.ts";
+import type { Decision, JointAnswer, StartEstimates } from "../../protocol/control-contract.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
 
 export interface RecordedFleet {
@@ -136,8 +136,11 @@ function planOf({ markerRecordedEventAttributes: marker }: HistoryEvent): Plan |
   const { activity_type: type } = (data ?? {}) as { readonly activity_type?: string };
   const [result] = contents(marker?.details["result"]?.payloads);
   if (type === "decide") return result as Plan | undefined;
-  if (type !== "decideNext") return undefined;
-  const decision = result as Decision | undefined;
+  if (type !== "decideNext" && type !== "checkAndDecide") return undefined;
+  const decision =
+    type === "decideNext"
+      ? (result as Decision | undefined)
+      : (result as JointAnswer | undefined)?.decision;
   return decision?.kind === "plan" ? decision.plan : undefined;
 }
 

@@ -19,7 +19,7 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import { parseHostId } from "../../domain/values/ids.ts";
-import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
+import { jointEvent, type FleetCommand, type FleetEvent } from "../../machines/fleet/events.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { mayBeRead } from "../../machines/fleet/inbox.ts";
@@ -74,6 +74,12 @@ const { decide, decideNext } = proxyLocalActivities<Pick<FleetActivities, "decid
     retry: { initialInterval: "100ms", maximumInterval: "5s" },
   },
 );
+
+const { checkAndDecide } = proxyLocalActivities<Pick<FleetActivities, "checkAndDecide">>({
+  summary: "proof of who speaks, and one scheduling cycle",
+  startToCloseTimeout: "10s",
+  retry: { initialInterval: "100ms", maximumInterval: "5s" },
+});
 
 const { checkWords } = proxyLocalActivities<WordActivities>({
   summary: "proof of who speaks",
@@ -150,11 +156,7 @@ function carryOut(
 ): Promise<FleetEvent> {
   switch (command.kind) {
     case "check":
-      return checkWords(command.list, command.values).then((verdicts) => ({
-        kind: "checked",
-        id: command.id,
-        verdicts,
-      }));
+      return checkWith(command);
     case "decide":
     case "decide-next":
       return askDecider(command);
@@ -183,6 +185,17 @@ function carryOut(
     case "continue-as-new":
       return continueAsNew<typeof fleet>(command.input);
   }
+}
+
+function checkWith({
+  id,
+  list,
+  values,
+  ahead,
+}: Extract<FleetCommand, { readonly kind: "check" }>): Promise<FleetEvent> {
+  if (ahead === undefined)
+    return checkWords(list, values).then((verdicts) => ({ kind: "checked", id, verdicts }));
+  return checkAndDecide(list, values, ahead).then((answer) => jointEvent(id, ahead, answer));
 }
 
 /** From rules of version 2 on the decider keeps the ledger, and is asked with it or with what has happened since. */

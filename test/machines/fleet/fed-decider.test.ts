@@ -1,5 +1,6 @@
 /** @file The law of a decider that keeps a fleet's ledger: whatever fails, a plan is that of the fleet's ledger, or the answer is `stale`. */
 
+import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Tick } from "../../../machines/machine.ts";
@@ -7,11 +8,12 @@ import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts
 import { openChain } from "../../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
+import type { Decision } from "../../../protocol/control-contract.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
 import { decide, decideBaseline } from "../../../scheduling/cycle/decide.ts";
 import { openFollower, type Follower } from "../../../scheduling/cycle/ledger-follower.ts";
 import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
-import { OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { OLDEST_RULES, type Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { named } from "../../../activities/decide-messages.ts";
 import type { Plan } from "../../../domain/lease/plan.ts";
 import { ask, end, fleetShape, host, readyLedger } from "../../scheduling/builders.ts";
@@ -84,7 +86,7 @@ class Deciders {
 class Run {
   nowMs = 10_000;
   state: FleetState;
-  answers = { fed: 0, stale: 0, snapshots: 0 };
+  answers = { fed: 0, stale: 0, snapshots: 0, joint: 0 };
   #input: FleetInput;
   #run = 1;
   #log: (readonly [event: FleetEvent | Tick, nowMs: number])[] = [];
@@ -97,7 +99,12 @@ class Run {
     this.name = name;
     this.#deciders = deciders;
     this.#plans = plans;
-    this.#input = { name, ledger: packLedger(readyLedger(SHAPE)) };
+    // Of the two fleets one asks for proof of words.
+    this.#input = {
+      name,
+      ledger: packLedger(readyLedger(SHAPE)),
+      ...(name === "eu" && { areWordsSigned: true }),
+    };
     this.state = this.#opened();
   }
 
@@ -115,6 +122,7 @@ class Run {
 
   #carryOut(command: FleetCommand): void {
     if (command.kind === "decide" || command.kind === "decide-next") this.#decide(command);
+    if (command.kind === "check") this.#check(command);
     if (command.kind === "deliver") {
       const accepted = command.post.grants.map(({ lease }) => lease.id);
       this.feed({ kind: "delivered", id: command.id, report: { accepted, gone: [] } });
@@ -136,15 +144,57 @@ class Run {
     else this.answers[plan === "stale" ? "stale" : "fed"] += 1;
     if (plain !== undefined && plain !== "stale")
       expect(plain).toEqual(decideBaseline(fresh, command.nowMs));
-    if (plan === undefined || plan === "stale") {
-      this.feed({ kind: "stale", id: command.id });
+    const decision = this.#recorded(plan, () => fresh, command);
+    const { id } = command;
+    this.feed(
+      decision.kind === "plan" ? { ...decision, kind: "decided", id } : { kind: "stale", id },
+    );
+  }
+
+  /** All pass. What was ahead is asked with them, and comes to the same as a question that follows. */
+  #check({ id, ahead }: Extract<FleetCommand, { kind: "check" }>): void {
+    const checked = { kind: "checked", id, verdicts: { refused: [] } } as const;
+    if (ahead === undefined) {
+      this.feed(checked);
       return;
     }
-    expect(plan).toEqual(decide(fresh, command.nowMs));
+    this.answers.joint += 1;
+    const first = fleetMachine.step(this.state, checked, this.nowMs);
+    const next = first.commands.at(-1);
+    if (next?.kind !== "decide-next") throw new Error("another question was ahead");
+    expect(next).toEqual({ kind: "decide-next", id: next.id, ...ahead });
+    const [plan] = this.#deciders().map((each) => each.answer(next));
+    const decision = this.#recorded(plan, () => unpackLedger(packLedger(first.state.ledger)), next);
+    const second = fleetMachine.step(
+      first.state,
+      decision.kind === "plan"
+        ? { ...decision, kind: "decided", id: next.id }
+        : { kind: "stale", id: next.id },
+      this.nowMs,
+    );
+    const joint = { ...checked, ahead: { hash: ahead.feed.hash, decision } };
+    const both = {
+      state: second.state,
+      commands: [...first.commands.slice(0, -1), ...second.commands],
+    };
+    const late = { ...checked, ahead: { hash: "another", decision } };
+    // Ten times as fast as `toEqual`.
+    expect(isDeepStrictEqual(fleetMachine.step(this.state, joint, this.nowMs), both)).toBe(true);
+    expect(isDeepStrictEqual(fleetMachine.step(this.state, late, this.nowMs), first)).toBe(true);
+    this.feed(joint);
+  }
+
+  #recorded(
+    plan: Plan | "stale" | undefined,
+    ledger: () => Ledger,
+    { nowMs }: { readonly nowMs: number },
+  ): Decision {
+    if (plan === undefined || plan === "stale") return { kind: "stale", reason: "new" };
+    expect(plan).toEqual(decide(ledger(), nowMs));
     const { planText, answer } = named(plan);
     const recorded = JSON.parse(planText) as Plan;
     this.#plans.set(answer, recorded);
-    this.feed({ kind: "decided", id: command.id, plan: recorded, answer });
+    return { kind: "plan", plan: recorded, answer };
   }
 
   #begin(): void {
@@ -199,7 +249,7 @@ class Run {
 
 describe("a decider that is fed", () => {
   test("plans as on the whole ledger, or says that it is stale, whatever fails", () => {
-    const seen = { fed: 0, stale: 0, snapshots: 0 };
+    const seen = { fed: 0, stale: 0, snapshots: 0, joint: 0 };
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.constantFrom(...FLEETS), actions), { minLength: 30, maxLength: 90 }),
@@ -222,13 +272,15 @@ describe("a decider that is fed", () => {
             seen.fed += answers.fed;
             seen.stale += answers.stale;
             seen.snapshots += answers.snapshots;
+            seen.joint += answers.joint;
           }
         },
       ),
       { numRuns: caseCount(60) },
     );
     expect(seen.stale).toBeGreaterThan(0);
-    expect(seen.fed).toBeGreaterThan(seen.snapshots);
+    expect(seen.joint).toBeGreaterThan(0);
+    expect(seen.fed + seen.joint).toBeGreaterThan(seen.snapshots);
   });
 
   test("a fleet of version 1 sends its whole ledger, as ever", () => {
