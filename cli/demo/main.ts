@@ -17,10 +17,16 @@ import { demoJobs, type DemoJob, type DemoWorkload } from "../../domain/trace/de
 import { readPhillyTrace } from "../../domain/trace/parse-philly.ts";
 import { isolatedConnection, openClient } from "../../workers/connection.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import type { JobResult } from "../../protocol/messages.ts";
+import { pendingSignal, type JobResult } from "../../protocol/messages.ts";
 import { fleetPicture } from "../picture/fleet-picture.ts";
 import { createBoard, whereOf, type Board, type DemoRow } from "./board.ts";
-import { printSummary, summarise, type DemoEnd, type DemoSummary } from "./summary.ts";
+import {
+  printSummary,
+  summarise,
+  type DemoEnd,
+  type DemoFacts,
+  type DemoSummary,
+} from "./summary.ts";
 
 const FIRST_ROW = 50_000;
 const FLEET = "demo";
@@ -73,7 +79,7 @@ async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
       totalGpus,
       makespanMs: Date.now() - beganAtMs,
       startedAtMs,
-      historyLengths: await historyLengths(run),
+      histories: await historiesOf(run),
       leasesLeft: (await orbweaver.fleet()).leases.size,
       up,
     });
@@ -194,11 +200,16 @@ function updateRow(row: DemoRow, ledger: Ledger): void {
   }
 }
 
-async function historyLengths({ temporal, ends }: DemoRun): Promise<readonly number[]> {
+async function historiesOf({ temporal, ends }: DemoRun): Promise<DemoFacts["histories"]> {
   return await Promise.all(
-    ends.map(
-      async ({ jobId }) => (await temporal.workflow.getHandle(jobId).describe()).historyLength,
-    ),
+    ends.map(async ({ jobId }) => {
+      const { events } = await temporal.workflow.getHandle(jobId).fetchHistory();
+      const told = events?.filter(
+        ({ workflowExecutionSignaledEventAttributes: signal }) =>
+          signal?.signalName === pendingSignal.name,
+      );
+      return { events: events?.length ?? 0, waits: told?.length ?? 0 };
+    }),
   );
 }
 

@@ -31,7 +31,7 @@ export interface DemoSummary {
   readonly historyEvents: {
     readonly p50: number;
     readonly max: number;
-    /** Jobs with more than 24 events and 6 more for each further host. */
+    /** Jobs with more than 24 events, 6 more for each further host, and 5 for each time that they were told why they wait. */
     readonly overBudget: number;
   };
   readonly leasesLeft: number;
@@ -41,22 +41,29 @@ export interface DemoSummary {
   readonly temporal: { readonly address: string; readonly ui?: string };
 }
 
+export interface JobHistory {
+  readonly events: number;
+  /** How often the fleet told the job why it waits. */
+  readonly waits: number;
+}
+
 export interface DemoFacts {
   readonly ends: readonly DemoEnd[];
   readonly workload: Omit<DemoWorkload, "jobs">;
   readonly totalGpus: number;
   readonly makespanMs: number;
   readonly startedAtMs: number;
-  /** Events of each job's history, in the order of `ends`. */
-  readonly historyLengths: readonly number[];
+  /** Of each job, in the order of `ends`. */
+  readonly histories: readonly JobHistory[];
   readonly leasesLeft: number;
   readonly up: { readonly address: string; readonly ui?: string };
 }
 
 export function summarise(facts: DemoFacts): DemoSummary {
-  const { ends, workload, totalGpus, makespanMs, historyLengths, leasesLeft, up } = facts;
+  const { ends, workload, totalGpus, makespanMs, histories, leasesLeft, up } = facts;
   const results = ends.flatMap(({ result }) => (result === undefined ? [] : [result]));
   const gpuSeconds = results.reduce((sum, { gpus, ranMs }) => sum + (gpus * ranMs) / 1000, 0);
+  const lengths = histories.map(({ events }) => events);
   const waits = results.map(({ queuedMs }) => queuedMs);
   return {
     jobs: {
@@ -76,11 +83,11 @@ export function summarise(facts: DemoFacts): DemoSummary {
     makespanMs,
     utilisation: Number((gpuSeconds / (totalGpus * (makespanMs / 1000))).toFixed(3)),
     historyEvents: {
-      p50: quantile(historyLengths, 0.5),
-      max: quantile(historyLengths, 1),
-      overBudget: ends.filter(
-        ({ result }, index) =>
-          (historyLengths[index] ?? 0) > eventBudget(result?.hosts.length ?? 1),
+      p50: quantile(lengths, 0.5),
+      max: quantile(lengths, 1),
+      overBudget: histories.filter(
+        ({ events, waits }, index) =>
+          events > eventBudget(ends[index]?.result?.hosts.length ?? 1, waits),
       ).length,
     },
     leasesLeft,
@@ -99,7 +106,7 @@ export function printSummary(stream: NodeJS.WritableStream, summary: DemoSummary
     `${String(jobs.gangs)} gangs, ${String(jobs.overSeveralHosts)} of them over several hosts; ${String(summary.leasesLeft)} leases left`,
     `waited: median ${seconds(waitedMs.p50)}, 90th percentile ${seconds(waitedMs.p90)}, longest ${seconds(waitedMs.max)}`,
     `${String(summary.gpuSeconds)} GPU-seconds in ${seconds(makespanMs)} on ${String(summary.totalGpus)} GPUs: ${(utilisation * 100).toFixed(0)} % busy (weighted fair queuing)`,
-    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}; over the budget of 24 plus 6 for each further host: ${String(historyEvents.overBudget)}`,
+    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}; over the budget of 24, 6 for each further host and 5 for each word on why it waits: ${String(historyEvents.overBudget)}`,
     ...jobs.failures.map(({ jobId, message }) => `failed: ${jobId}: ${message}`),
     `took ${seconds(summary.elapsedMs)} with set-up`,
     ...(temporal.ui === undefined
@@ -115,4 +122,5 @@ function quantile(values: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
 }
 
-const eventBudget = (hostCount: number): number => 24 + 6 * (hostCount - 1);
+/** A word on why a job waits is its signal, a workflow task of three events, and the marker of its proof. */
+const eventBudget = (hosts: number, waits: number): number => 24 + 6 * (hosts - 1) + 5 * waits;
