@@ -9,6 +9,7 @@ const PLAN_PARTS = [
   "shares",
   "links",
   "four-sites",
+  "splits",
   "fit",
   "buddy",
   "together",
@@ -24,7 +25,8 @@ export const planBench: Bench = {
     "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and compared with the best known one\n" +
     "(data/plan), and graphs of models into pipelines of 4, 8 and 16 stages, beside the best known slowest stage. Reproduces figures 1, 10\n" +
     "and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates with what links carry, plans\n" +
-    "a model of 405 billion parameters and one of 256 experts on 1,024 GPUs over four sites, fits the step-time\n" +
+    "a model of 405 billion parameters and one of 256 experts on 1,024 GPUs over four sites, compares the plan found with the best of all splits on\n" +
+    "a hundred drawn sites of at most 32 GPUs, fits the step-time\n" +
     "model on five rows of a profile, tests it on the others, compares the buddy allocator with best fit on the same arrivals, and plans whose places were chosen\n" +
     "for them with plans for the most compact place, on drawn fleets with uneven fabrics. Plans jobs on GPUs and links whose true speeds nobody\n" +
     "knows, before ten runs were measured and after.",
@@ -57,6 +59,7 @@ export const planBench: Bench = {
       "a graph of your own: METIS, MSR, PipeDream, edges",
     ],
     ["orbweaver bench plan --only cuts --seeds 3 --rivals 0", "a quick look"],
+    ["orbweaver bench plan --only splits --seed 7", "the search beside all splits: some minutes"],
     ["orbweaver bench plan --only four-sites --json", "two large models, for a machine"],
   ],
   draws: true,

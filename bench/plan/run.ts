@@ -26,6 +26,7 @@ import {
   type PipelineFound,
 } from "./pipelines.ts";
 import { measureShares } from "./shares.ts";
+import { measureSplits } from "./splits.ts";
 import { measureTogether } from "./together.ts";
 
 export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
@@ -94,6 +95,11 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     const large = await measureFourSites(setting.say);
     bars.push(...large.bars);
     tables.push(large.table);
+  }
+  if (isChosen("splits")) {
+    const splits = await measureSplits(request.seed, setting.say);
+    bars.push(...splits.bars);
+    tables.push(splits.table);
   }
   if (isChosen("fit")) {
     const fits = measureFits(dataPath("profiles/rubick"), request.text("profiles"));

@@ -117,8 +117,8 @@ export interface ArrangeSetting {
 const CUT_EFFORT = Object.freeze({ mostSteps: 400_000, population: 4, children: 4 });
 /** Neighbours of a cell, on average, up to which all steps are made: a step looks at the neighbours of what it moves. */
 const CUT_NEIGHBOURS = 32;
-/** Above this size a proof takes seconds and finds no better answer than the cut, because many cells are equal. */
-const PROGRAMME_BINARIES = 36;
+/** Above this size a proof takes up to seconds and finds no better answer than the cut, because many cells are equal. */
+const PROGRAMME_BINARIES = 24;
 const PROGRAMME_MS = 2_000;
 
 export async function twoLevels(

@@ -231,38 +231,51 @@ function bestOfContexts(
   return best;
 }
 
-/** The best of it and of the same split with several runs of layers a stage, where these could be shorter. */
+/** The best of what is known and of the same split with several runs of layers a stage, where these could be shorter. */
 function interleaved(
   search: Search,
   found: Candidate,
   best: Candidate | undefined,
 ): Candidate | undefined {
-  const { site, model, budget, fixed } = search.request;
+  const { model, budget, fixed } = search.request;
   const { split, time, arrangement } = found;
-  // More is in flight, so how memory is saved is chosen anew.
-  const { isRecomputingScores: _chosen, ...open } = split;
-  const { framework } = search.sums;
   let leastSoFar = best;
-  for (const runs of runCounts(model, split, framework)) {
+  for (const runs of runCounts(model, split, search.sums.framework)) {
     if ((fixed?.runs ?? runs) !== runs) continue;
     // Only the wait in the pipeline becomes shorter, and not below one of so many parts.
     const saved = time.parts.bubbleMs * (1 - 1 / runs);
     const least = leastSoFar?.time.totalMs ?? Infinity;
     if (time.totalMs - saved >= least || budget?.isSpent() === true) continue;
-    const bounds = equalBounds(model, split.stages * runs);
-    const modes = memoryModes(framework, split.replicas).filter(
-      ({ isRecomputing }) => isRecomputing || !split.isRecomputing,
-    );
-    for (const mode of modes) {
-      budget?.spend(split.cells.length * runs + PREDICTION_CELLS);
-      const whole = { ...open, ...mode, runs, bounds };
-      if (!isHeldEverywhere(whole, site, search.sums)) continue;
-      const again = timed(search, whole, arrangement);
-      if (leastSoFar === undefined || isBetter(again, leastSoFar)) leastSoFar = again;
-      break;
-    }
+    const whole = withRuns(search, split, runs);
+    if (whole === undefined) continue;
+    const again = timed(search, whole, arrangement);
+    if (leastSoFar === undefined || isBetter(again, leastSoFar)) leastSoFar = again;
   }
   return leastSoFar;
+}
+
+/** The same split with every other number of runs that fits. */
+export function otherRuns(search: Search, split: Split): readonly Split[] {
+  const { model, fixed } = search.request;
+  return runCounts(model, split, search.sums.framework)
+    .filter((runs) => runs !== split.runs && (fixed?.runs ?? runs) === runs)
+    .flatMap((runs) => withRuns(search, split, runs) ?? []);
+}
+
+/** More is in flight, so how memory is saved is chosen anew. */
+function withRuns(search: Search, split: Split, runs: number): Split | undefined {
+  const { site, model, budget } = search.request;
+  const { isRecomputingScores: _chosen, ...open } = split;
+  const bounds = equalBounds(model, split.stages * runs);
+  const modes = memoryModes(search.sums.framework, split.replicas).filter(
+    ({ isRecomputing }) => isRecomputing || !split.isRecomputing,
+  );
+  for (const mode of modes) {
+    budget?.spend(split.cells.length * runs + PREDICTION_CELLS);
+    const whole = { ...open, ...mode, runs, bounds };
+    if (isHeldEverywhere(whole, site, search.sums)) return whole;
+  }
+  return undefined;
 }
 
 /** Above one: equal runs of blocks, and micro-batches in whole groups, as Megatron-LM's schedule wants them. */

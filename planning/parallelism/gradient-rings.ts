@@ -6,9 +6,11 @@
  * and as much again to hand them out: for an all-reduce as gradients, with a sharded optimiser as 16-bit parameters. Where replicas share out
  * experts, those that have the same ones follow with a ring each. The rings of all stages may be under way at once, so an edge has at least
  * rate ÷ edges of each link that it crosses. An output layer that is tied to the embedding adds the sum
- * between the first and the last stage, after the rings. Latency: each edge twice. Cost: O(cells + clusters²).
+ * between the first and the last stage, after the rings. Latency: each edge twice. Cost: O(cells + clusters²) for a list of cells, O(rings)
+ * for each further split that is laid on the same cells.
  */
 
+import { keptOfCells } from "./kept-of-cells.ts";
 import { wayBetween, type PlanSite, type Unit } from "./site.ts";
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 
@@ -30,10 +32,37 @@ export interface GradientTask {
 }
 
 export function gradientMs(task: GradientTask, site: PlanSite): number {
+  const { replicas, stages, width, experts = 1, cells, expertBytes } = task;
+  const own = experts === 1 ? "" : expertBytes.map((bytes) => (bytes === 0 ? "-" : "+")).join("");
+  const key = `${stages}/${replicas}/${width}/${experts}/${own}`;
   const links = linksOf(site);
-  const ringMs = task.replicas === 1 ? 0 : ringsMs(task, site, links);
-  return ringMs + (task.stages === 1 || task.tiedBytes === 0 ? 0 : tiedMs(task, site, links));
+  const ringMs =
+    replicas === 1
+      ? 0
+      : ringsMs(
+          task,
+          rings({ site, cells, key }, () => ratesOf(task, site, links)),
+        );
+  if (stages === 1 || task.tiedBytes === 0) return ringMs;
+  let tiedMs = 0;
+  for (const { gbs, latencyMs } of tied({ site, cells, key }, () => tiedRates(task, site, links)))
+    tiedMs = Math.max(tiedMs, task.tiedBytes / (gbs * 1e6) + 2 * latencyMs);
+  return ringMs + tiedMs;
 }
+
+/** What an edge gets, and the latency of once around. */
+interface RingRate {
+  readonly gbs: number;
+  readonly latencyMs: number;
+}
+
+interface StageRates {
+  readonly common: RingRate;
+  readonly experts: readonly (RingRate & { readonly members: number })[];
+}
+
+const rings = keptOfCells<readonly StageRates[]>();
+const tied = keptOfCells<readonly RingRate[]>();
 
 export interface Ring {
   /** Hosts of its members, in order around the ring. */
@@ -42,24 +71,34 @@ export interface Ring {
   readonly members: readonly number[];
 }
 
-function ringsMs(task: GradientTask, site: PlanSite, links: SiteLinks): number {
-  const { replicas, stages, stageBytes, expertBytes } = task;
-  const rings = Array.from({ length: stages }, (_, stage) => ({
-    common: ringOf(stageCells(task, stage), site, links),
-    experts: expertRings(task, { stage, site, links }),
-  }));
-  const edges = edgesOn(rings, links);
-  const edgeMs = (ring: Ring, bytes: number): number =>
-    ringMs(ring, { bytes, edges, task, site, links });
+function ringsMs(
+  { replicas, stageBytes, expertBytes, rounds = 1 }: GradientTask,
+  stages: readonly StageRates[],
+): number {
+  const edgeMs = ({ gbs, latencyMs }: RingRate, bytes: number): number =>
+    bytes / (gbs * 1e6) + 2 * rounds * latencyMs;
   let slowest = 0;
-  for (const [stage, { common, experts }] of rings.entries()) {
-    const ofExperts = experts.map(({ members, ring }) =>
-      edgeMs(ring, ((members - 1) / members) * (expertBytes[stage] ?? 0)),
+  for (const [stage, { common, experts }] of stages.entries()) {
+    const ofExperts = experts.map((ring) =>
+      edgeMs(ring, ((ring.members - 1) / ring.members) * (expertBytes[stage] ?? 0)),
     );
     const ofAll = edgeMs(common, ((replicas - 1) / replicas) * (stageBytes[stage] ?? 0));
     slowest = Math.max(slowest, ofAll + Math.max(0, ...ofExperts));
   }
   return slowest;
+}
+
+function ratesOf(task: GradientTask, site: PlanSite, links: SiteLinks): readonly StageRates[] {
+  const ofStages = Array.from({ length: task.stages }, (_, stage) => ({
+    common: ringOf(stageCells(task, stage), site, links),
+    experts: expertRings(task, { stage, site, links }),
+  }));
+  const edges = edgesOn(ofStages, links);
+  const rateOf = (ring: Ring): RingRate => ringRate(ring, { edges, task, site, links });
+  return ofStages.map(({ common, experts }) => ({
+    common: rateOf(common),
+    experts: experts.map(({ members, ring }) => ({ members, ...rateOf(ring) })),
+  }));
 }
 
 export const stageCells = ({ replicas, cells }: GradientTask, stage: number): readonly Unit[] =>
@@ -105,17 +144,14 @@ function edgesOn(
   return edges;
 }
 
-interface RingWork {
-  /** Over each edge. */
-  readonly bytes: number;
+interface RingSetting {
   readonly edges: Int32Array;
   readonly task: GradientTask;
   readonly site: PlanSite;
   readonly links: SiteLinks;
 }
 
-function ringMs(ring: Ring, { bytes, edges, task, site, links }: RingWork): number {
-  const { width, rounds = 1 } = task;
+function ringRate(ring: Ring, { edges, task, site, links }: RingSetting): RingRate {
   // GB/s that an edge has, over the links that are shared, and over ports of NVLink for a part of the unit's bytes.
   let gbs = Infinity;
   eachRingLink(ring, links, (link) => {
@@ -124,9 +160,9 @@ function ringMs(ring: Ring, { bytes, edges, task, site, links }: RingWork): numb
   for (const [at, host] of ring.hosts.entries()) {
     const inside = site.hosts[host]?.inside;
     if (inside !== undefined && links.hasBus[host] === 0 && (ring.members[at] ?? 0) > 1)
-      gbs = Math.min(gbs, inside.gbs * width);
+      gbs = Math.min(gbs, inside.gbs * task.width);
   }
-  return bytes / (gbs * 1e6) + 2 * rounds * ringLatencyMs(ring, site);
+  return { gbs, latencyMs: ringLatencyMs(ring, site) };
 }
 
 /** The shared links of a ring's edges; the bus of a host once, because the ring of its members is one flow along it. */
@@ -195,28 +231,27 @@ function clustersInOrder(
 }
 
 /** Every replica's first and last stage sum the embedding's gradients, all at once, both ways. */
-function tiedMs(
-  { replicas, stages, width, cells, tiedBytes }: GradientTask,
+function tiedRates(
+  { replicas, stages, width, cells }: GradientTask,
   site: PlanSite,
   links: SiteLinks,
-): number {
+): readonly RingRate[] {
   const flows = new Int32Array(links.count);
   const last = (stages - 1) * replicas;
-  const eachPair = (visit: (a: number, b: number) => void): void => {
-    for (let replica = 0; replica < replicas; replica += 1)
-      visit(cells[replica]?.host ?? 0, cells[last + replica]?.host ?? 0);
-  };
+  const pairs = Array.from({ length: replicas }, (_, replica) => ({
+    a: cells[replica]?.host ?? 0,
+    b: cells[last + replica]?.host ?? 0,
+  }));
   const both = (a: number, b: number, visit: (link: number) => void): void => {
     eachLink(links, [a, b], visit);
     eachLink(links, [b, a], visit);
   };
-  eachPair((a, b) => {
+  for (const { a, b } of pairs)
     both(a, b, (link) => {
       flows[link] = (flows[link] ?? 0) + 1;
     });
-  });
-  let slowest = 0;
-  eachPair((a, b) => {
+  const found = new Map<string, RingRate>();
+  for (const { a, b } of pairs) {
     let [gbs, latencyMs] = [Infinity, 0];
     both(a, b, (link) => {
       gbs = Math.min(gbs, (links.gbs[link] ?? 0) / (flows[link] ?? 1));
@@ -227,7 +262,7 @@ function tiedMs(
       gbs = inside.gbs * width;
       ({ latencyMs } = inside);
     }
-    slowest = Math.max(slowest, tiedBytes / (gbs * 1e6) + 2 * latencyMs);
-  });
-  return slowest;
+    found.set(`${gbs}/${latencyMs}`, { gbs, latencyMs });
+  }
+  return [...found.values()];
 }

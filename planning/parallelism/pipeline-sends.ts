@@ -22,14 +22,18 @@ export interface PipelineCells {
   readonly cells: readonly Unit[];
 }
 
-/** Milliseconds for so many bytes from one cell to a neighbour in its pipeline. */
-export type SendTime = (from: number, to: number, bytes: number) => number;
+/** Milliseconds for so many bytes on their way. */
+export type SendTime = (bytes: number) => number;
 
-/** `senders`: those of `sendersOf`. */
-export function sendTimes(split: PipelineCells, site: PlanSite, senders: Int32Array): SendTime {
+/** From one cell to a neighbour in its pipeline; `senders`: those of `sendersOf`. */
+export function sendTimes(
+  split: PipelineCells,
+  site: PlanSite,
+  senders: Int32Array,
+): (from: number, to: number) => SendTime {
   const links = linksOf(site);
   const { cells, width } = split;
-  return (from, to, bytes) => {
+  return (from, to) => {
     const [a = -1, b = -1] = [cells[from]?.host, cells[to]?.host];
     const inside = site.hosts[a]?.inside;
     let [slowest, latencyMs] = [Infinity, 0];
@@ -38,9 +42,11 @@ export function sendTimes(split: PipelineCells, site: PlanSite, senders: Int32Ar
       latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
     });
     // Over NVLink each GPU of a unit sends its part over a port of its own; its neighbours and its group may send to the unit at once.
-    if (slowest === Infinity && inside !== undefined)
-      return (bytes * sendersTo(split, to)) / width / (inside.gbs * 1e6) + inside.latencyMs;
-    return bytes / (slowest * 1e6) + latencyMs;
+    if (slowest === Infinity && inside !== undefined) {
+      const several = sendersTo(split, to);
+      return (bytes) => (bytes * several) / width / (inside.gbs * 1e6) + inside.latencyMs;
+    }
+    return (bytes) => bytes / (slowest * 1e6) + latencyMs;
   };
 }
 

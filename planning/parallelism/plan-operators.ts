@@ -93,9 +93,10 @@ function taskOf(
     const hosts = cells.flatMap((cell) => site.hosts[split.cells[cell]?.host ?? -1] ?? []);
     const teraflops = Math.min(...hosts.map((host) => host.teraflops));
     const card = Math.min(...hosts.map(({ memoryGiB }) => memoryGiB));
-    const perByte = (cell: number): number =>
-      (sendTime(cell, cell + replicas, PROBE_BYTES) - sendTime(cell, cell + replicas, 0)) /
-      PROBE_BYTES;
+    const perByte = (cell: number): number => {
+      const ms = sendTime(cell, cell + replicas);
+      return (ms(PROBE_BYTES) - ms(0)) / PROBE_BYTES;
+    };
     return {
       speed: (teraflops * width) / (profiledTeraflops * microBatch * passes),
       memoryBytes: isRecomputing ? Infinity : (card - kept.reserveGiB) * GIB,

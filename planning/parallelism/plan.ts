@@ -17,17 +17,20 @@ import {
   degreesOf,
   evaluated,
   isBetter,
+  otherRuns,
+  plainArrangements,
   plainCandidate,
   timed,
   type Candidate,
   type CandidateRequest,
   type Search,
 } from "./candidates.ts";
+import { clusterOrders } from "./cluster-orders.ts";
 import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
-import { unitsOf } from "./site.ts";
+import { unitsOf, type Unit } from "./site.ts";
 import {
   boundsOf,
   expertDegree,
@@ -40,7 +43,7 @@ import {
   type LayerSums,
   type Split,
 } from "./split.ts";
-import { isHeldEverywhere, shiftedBounds } from "./stage-bounds.ts";
+import { isHeldEverywhere, levelledBounds, shiftedBounds, shiftedBy } from "./stage-bounds.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
 import { stageMemory } from "./stage-memory.ts";
 import { playedStep, type StepParts } from "./step-time.ts";
@@ -98,11 +101,15 @@ export interface PlanStats {
 
 const FINALISTS = 5;
 const SWAP_ATTEMPTS = 1_500;
+/** Of the layers of a split's stages, by what they send. */
+const LEVELLINGS = 3;
 /** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
 const SWAP_CELLS = 24_000;
 /** Splits whose steps are played, and the work for all of them: moments × units. */
 const PLAYED = 8;
 const PLAYED_WORK = 16e6;
+/** The same for borders that are moved in the end. */
+const SHIFTED_WORK = 6e6;
 
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
@@ -120,7 +127,7 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     for (const each of degrees) {
       const found = plainCandidate(search, each, units);
       if (found === undefined) tooLarge += 1;
-      else keep(found);
+      else keep(levelled(search, found));
     }
   const programmes: ("optimal" | "feasible")[] = [];
   const finalists = [...byDegrees.values()].sort(byTime).slice(0, FINALISTS);
@@ -137,7 +144,7 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
       ...(solver !== undefined && { solver }),
     });
     programmes.push(...(arranged?.programmes ?? []));
-    const starts = [finalist];
+    const starts = [reordered(search, finalist, units)];
     const given =
       request.bounds === undefined || split.runs !== undefined
         ? undefined
@@ -150,8 +157,8 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     }
     for (const start of starts) keep(swapped(search, start));
   }
-  const sorted = played([...byDegrees.values()].sort(byTime), search).sort(byTime);
-  const [best, ...others] = sorted;
+  const [first, ...others] = played([...byDegrees.values()].sort(byTime), search).sort(byTime);
+  const best = first && playedShifts(first, search);
   if (best === undefined)
     return { kind: "blocked", message: shortfall({ model, site, batch, sums }) };
   return {
@@ -159,6 +166,34 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     plan: planOf(best, { request, sums, others }),
     stats: { tried: search.tried, tooLarge, programmes },
   };
+}
+
+/** The best with clusters in another order, plainly laid out, or what it is. */
+function reordered(search: Search, finalist: Candidate, units: readonly Unit[]): Candidate {
+  const { split, arrangement } = finalist;
+  let best = finalist;
+  for (const cells of plainOrders(search, split, clusterOrders(search.request.site, units))) {
+    const found = evaluated(search, { ...split, cells }, arrangement);
+    if (found === undefined) continue;
+    const next = levelled(search, found);
+    if (isBetter(next, best)) best = { ...next, arrangement: "clusters in another order" };
+  }
+  return best;
+}
+
+/** Pipelines and replicas kept together, of units in each of these orders; none where some units stay idle. */
+function plainOrders(
+  { request: { site } }: Search,
+  { stages, replicas, contexts = 1 }: Split,
+  orders: readonly (readonly Unit[])[],
+): readonly (readonly Unit[])[] {
+  return orders
+    .filter(({ length }) => length === stages * replicas)
+    .flatMap((units) =>
+      plainArrangements(site, { stages, replicas, contexts }, units)
+        .slice(0, 2)
+        .map(([, cells]) => cells),
+    );
 }
 
 /** Units of two cells changed places while that shortens the step. */
@@ -188,9 +223,25 @@ function swapped(search: Search, start: Candidate): Candidate {
       }
     }
   }
+  best = levelled(search, best);
   const shifted = shiftedBounds(best.split, search.request.site, search.sums);
   const again = timed(search, shifted, best.arrangement);
   return again.time.totalMs <= best.time.totalMs ? again : best;
+}
+
+/** With the layers that what its stages send and exchange asks for, where that is shorter. A stage of the head alone tells its pace only once it has other layers. */
+function levelled(search: Search, found: Candidate): Candidate {
+  const { site } = search.request;
+  let best = found;
+  let { split } = found;
+  for (let round = 0; round < LEVELLINGS; round += 1) {
+    const next = levelledBounds(split, site, search.sums);
+    if (next.bounds.every((bound, at) => bound === split.bounds[at])) break;
+    split = next;
+    const again = timed(search, split, found.arrangement);
+    if (isBetter(again, best)) best = again;
+  }
+  return best;
 }
 
 /** Those with the shortest bounds, as the links share their steps; the others keep their bounds. */
@@ -207,6 +258,46 @@ function played(
     onCandidate?.(candidate.split, time);
     return { ...candidate, time };
   });
+}
+
+/**
+ * Other numbers of runs on the same cells and on plain ones, then borders moved one layer at a time, while the played step gets shorter: the bound does not
+ * know which sends meet on a link.
+ */
+function playedShifts(start: Candidate, search: Search): Candidate {
+  const { site } = search.request;
+  const { microBatches, cells } = start.split;
+  const work = microBatches * cells.length ** 2 * expertDegree(start.split);
+  let left = SHIFTED_WORK;
+  let found = start;
+  const units = unitsOf(site, start.split.width) ?? [];
+  const orders = [units, ...clusterOrders(site, units)];
+  for (const cells of [start.split.cells, ...plainOrders(search, start.split, orders)])
+    for (const split of otherRuns(search, { ...start.split, cells })) {
+      left -= work * (split.runs ?? 1);
+      if (left < 0) return found;
+      const time = playedStep(split, { site, sums: search.sums });
+      search.request.onCandidate?.(split, time);
+      if (time.totalMs < found.time.totalMs) found = { ...found, split, time };
+    }
+  if (found.split.runs !== undefined) return found;
+  let best = found;
+  for (let isAny = true; isAny;) {
+    isAny = false;
+    for (let border = 1; border < found.split.stages; border += 1)
+      for (const by of [-1, 1]) {
+        const split = shiftedBy(best.split, border, by);
+        if (split === undefined || !isHeldEverywhere(split, site, search.sums)) continue;
+        left -= work;
+        if (left < 0) return best;
+        const time = playedStep(split, { site, sums: search.sums });
+        if (time.totalMs >= best.time.totalMs - 1e-9) continue;
+        search.request.onCandidate?.(split, time);
+        best = { ...best, split, time };
+        isAny = true;
+      }
+  }
+  return best;
 }
 
 function gridOf(split: Split, sums: LayerSums): Grid {

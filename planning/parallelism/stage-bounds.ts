@@ -3,38 +3,61 @@
  *
  * Stages are runs of layers, and the need of a stage grows with each layer, so for a given time the greedy filling (as many layers as fit,
  * leaving one for each later stage) succeeds whenever any filling does; the time is found by bisection. A stage is as slow as its slowest
- * replica and as small as its smallest card. Then bounds move by a layer while the predicted step gets shorter: a border with a small tensor
+ * replica and as small as its smallest card. Once cells are known, the same is done with what each stage sends. Then bounds move by a layer while the predicted step gets shorter: a border with a small tensor
  * may be worth some imbalance. Cost: O(layers × rounds) and one prediction for each border tried.
  */
 
-import type { PlanSite } from "./site.ts";
-import type { LayerSums, Split } from "./split.ts";
+import type { PlanHost, PlanSite } from "./site.ts";
+import { boundsOf, range, type LayerSums, type Split } from "./split.ts";
 import { memoryGiB } from "./memory-parts.ts";
 import { layersMemory, stageMemory } from "./stage-memory.ts";
-import { stepTime } from "./step-time.ts";
+import { stagePaces, stepTime, type StepSetting } from "./step-time.ts";
 
 const ROUNDS = 26;
 const SHIFTS = 4;
 
 export type OpenSplit = Omit<Split, "bounds">;
 
+/** How fast each stage works, and the time that it needs whatever its layers: FLOPs of a forward pass of a sample ÷ speed and waits are in one unit. */
+interface Paces {
+  readonly speeds: readonly number[];
+  readonly waits?: readonly number[];
+}
+
 export function stageBounds(
   split: OpenSplit,
   site: PlanSite,
   sums: LayerSums,
 ): readonly number[] | undefined {
+  const hosts = hostsOfStages(split, site);
+  const speeds = hosts.map((own) => Math.min(...own.map(({ teraflops }) => teraflops)));
+  return pacedBounds(split, { site, sums, paces: { speeds } });
+}
+
+const hostsOfStages = (
+  { stages, replicas, cells }: OpenSplit,
+  { hosts }: PlanSite,
+): readonly (readonly PlanHost[])[] =>
+  Array.from({ length: stages }, (_, stage) =>
+    cells.slice(stage * replicas, (stage + 1) * replicas).flatMap(({ host }) => hosts[host] ?? []),
+  );
+
+function pacedBounds(
+  split: OpenSplit,
+  { site, sums, paces }: StepSetting & { readonly paces: Paces },
+): readonly number[] | undefined {
+  const { stages } = split;
+  const { speeds, waits = speeds.map(() => 0) } = paces;
   const layerCount = sums.flops.length - 1;
-  const { stages, replicas, cells } = split;
   if (stages > layerCount) return undefined;
-  const speeds: number[] = [];
-  const cards: number[] = [];
-  for (let stage = 0; stage < stages; stage += 1) {
-    const hosts = cells
-      .slice(stage * replicas, (stage + 1) * replicas)
-      .flatMap(({ host }) => site.hosts[host] ?? []);
-    speeds.push(Math.min(...hosts.map(({ teraflops }) => teraflops)));
-    cards.push(Math.min(...hosts.map((host) => host.memoryGiB)));
-  }
+  const cards = hostsOfStages(split, site).map((own) =>
+    Math.min(...own.map(({ memoryGiB: card }) => card)),
+  );
+  const held = heldLayers(split, sums);
+  const reachOf = (stage: number, from: number): number =>
+    heldUpTo(split, { stage, from, sums, held, card: cards[stage] ?? 0 });
+  const roomOf = (stage: number, limit: number): number =>
+    (limit - (waits[stage] ?? 0)) * (speeds[stage] ?? 1);
   const total = sums.flops[layerCount] ?? 0;
   const filled = (limit: number): readonly number[] | undefined => {
     const bounds = [0];
@@ -42,12 +65,12 @@ export function stageBounds(
     for (let stage = 0; stage < stages; stage += 1) {
       const last = layerCount - (stages - stage - 1);
       const from = at;
+      const most = reachOf(stage, from);
       while (at < last) {
-        const isLong =
-          (sums.flops[at + 1] ?? 0) - (sums.flops[from] ?? 0) > limit * (speeds[stage] ?? 1);
+        const isLong = (sums.flops[at + 1] ?? 0) - (sums.flops[from] ?? 0) > roomOf(stage, limit);
         // The first layer of a stage is always taken; memory is checked below.
         if (isLong && at > from) break;
-        if (!isHeld(split, { stage, from, to: at + 1, sums, card: cards[stage] ?? 0 })) break;
+        if (at >= most) break;
         at += 1;
         if (isLong) break;
       }
@@ -58,11 +81,11 @@ export function stageBounds(
   };
   const isWithin = (bounds: readonly number[], limit: number): boolean =>
     speeds.every(
-      (speed, stage) =>
+      (_, stage) =>
         (sums.flops[bounds[stage + 1] ?? 0] ?? 0) - (sums.flops[bounds[stage] ?? 0] ?? 0) <=
-        limit * speed * (1 + 1e-9) + 1e-9,
+        roomOf(stage, limit) * (1 + 1e-9) + 1e-9,
     );
-  let high = total / Math.min(...speeds) + 1;
+  let high = total / Math.min(...speeds) + Math.max(...waits) + 1;
   let best = filled(high);
   if (best === undefined) return undefined;
   let low = 0;
@@ -78,23 +101,62 @@ export function stageBounds(
   return best;
 }
 
-function isHeld(
-  split: OpenSplit,
-  {
-    stage,
-    from,
-    to,
-    sums,
-    card,
-  }: {
-    readonly stage: number;
-    readonly from: number;
-    readonly to: number;
-    readonly sums: LayerSums;
-    readonly card: number;
-  },
-): boolean {
-  return memoryGiB(layersMemory(split, { stage, from, to }, sums)) <= card;
+/** As `stageBounds`, for what a stage works, exchanges and sends together: where a link is slow, those at its ends get fewer layers. */
+export function levelledBounds(split: Split, site: PlanSite, sums: LayerSums): Split {
+  if (split.runs !== undefined || split.stages === 1) return split;
+  const paces = stagePaces(split, { site, sums });
+  const speeds = paces.map(({ workMs }, stage) => {
+    const flops = range(sums.flops, ...boundsOf(split, stage));
+    return workMs === 0 ? Infinity : flops / workMs;
+  });
+  // An embedding alone computes nothing, and tells no pace.
+  if (speeds.some((speed) => !(speed > 0 && speed < Infinity))) return split;
+  const waits = paces.map(({ sendMs }) => sendMs);
+  const bounds = pacedBounds(split, { site, sums, paces: { speeds, waits } });
+  return bounds === undefined ? split : { ...split, bounds };
+}
+
+/** By card, then by stage and first layer: the end of the layers that fit. */
+type HeldLayers = Map<number, Map<number, number>>;
+
+/** Of all that memory follows from but the cells: units that change places leave it as it is. */
+const known = new WeakMap<LayerSums, Map<string, HeldLayers>>();
+
+function heldLayers(split: OpenSplit, sums: LayerSums): HeldLayers {
+  const { width, stages, replicas, experts, contexts, microBatch, microBatches } = split;
+  const { isRecomputing, isRecomputingScores, isSharded, shards } = split;
+  const degrees = [width, stages, replicas, experts, contexts, microBatch, microBatches];
+  const key = [...degrees, isRecomputing, isRecomputingScores, isSharded, shards].join();
+  const ofSums = known.get(sums) ?? new Map<string, HeldLayers>();
+  known.set(sums, ofSums);
+  const found: HeldLayers = ofSums.get(key) ?? new Map<number, Map<number, number>>();
+  ofSums.set(key, found);
+  return found;
+}
+
+interface FirstLayer {
+  readonly stage: number;
+  readonly from: number;
+  readonly sums: LayerSums;
+  readonly held: HeldLayers;
+  readonly card: number;
+}
+
+function heldUpTo(split: OpenSplit, { stage, from, sums, held, card }: FirstLayer): number {
+  const layerCount = sums.flops.length - 1;
+  const ofCard = held.get(card) ?? new Map<number, number>();
+  held.set(card, ofCard);
+  const key = stage * (layerCount + 1) + from;
+  let to = ofCard.get(key);
+  if (to !== undefined) return to;
+  to = from;
+  while (
+    to < layerCount &&
+    memoryGiB(layersMemory(split, { stage, from, to: to + 1 }, sums)) <= card
+  )
+    to += 1;
+  ofCard.set(key, to);
+  return to;
 }
 
 /** Whether every stage fits on every card that it is on. */
@@ -109,6 +171,13 @@ export function isHeldEverywhere(split: Split, site: PlanSite, sums: LayerSums):
   return true;
 }
 
+/** With one border moved by so many layers; undefined where a stage would have none. */
+export function shiftedBy(split: Split, border: number, by: number): Split | undefined {
+  const bounds = split.bounds.map((bound, at) => (at === border ? bound + by : bound));
+  const isOrdered = bounds.every((bound, at) => at === 0 || bound > (bounds[at - 1] ?? 0));
+  return isOrdered ? { ...split, bounds } : undefined;
+}
+
 /** Borders moved one layer at a time while that helps. */
 export function shiftedBounds(split: Split, site: PlanSite, sums: LayerSums): Split {
   // Megatron-LM's runs are of one size.
@@ -119,10 +188,8 @@ export function shiftedBounds(split: Split, site: PlanSite, sums: LayerSums): Sp
     let isBetter = false;
     for (let border = 1; border < split.stages; border += 1) {
       for (const by of [-1, 1]) {
-        const bounds = best.bounds.map((bound, at) => (at === border ? bound + by : bound));
-        const isOrdered = bounds.every((bound, at) => at === 0 || bound > (bounds[at - 1] ?? 0));
-        const tried = { ...best, bounds };
-        if (!isOrdered || !isHeldEverywhere(tried, site, sums)) continue;
+        const tried = shiftedBy(best, border, by);
+        if (tried === undefined || !isHeldEverywhere(tried, site, sums)) continue;
         const ms = stepTime(tried, { site, sums }).totalMs;
         if (ms >= bestMs - 1e-9) continue;
         best = tried;

@@ -14,26 +14,17 @@
 
 import { ringBytes, ringRounds } from "./framework.ts";
 import { gradientMs, type GradientTask } from "./gradient-rings.ts";
-import { MODEL_FLOP_SHARE } from "./models.ts";
-import {
-  contextBytes,
-  contextCalls,
-  contextEdges,
-  contextRate,
-  contextRing,
-} from "./context-ring.ts";
+import { cellRates, type CellRates } from "./cell-rates.ts";
+import { NO_WORK, worksOf } from "./cell-works.ts";
+import { contextBytes, contextCalls } from "./context-ring.ts";
 import {
   exchangeBytes,
   exchangeCalls,
-  exchangeRate,
-  groupOf,
   type ExchangeRate,
-  type ExchangeSetting,
   type PassBytes,
 } from "./expert-exchange.ts";
-import { othersOnHost, sendersOf, sendersTo, sendTimes } from "./pipeline-sends.ts";
 import { pipelineMs, type StageTimes } from "./pipeline-time.ts";
-import type { PlanHost, PlanSite } from "./site.ts";
+import type { PlanSite } from "./site.ts";
 import {
   boundsOf,
   contextDegree,
@@ -81,10 +72,9 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
   const { replicas, stages, microBatches } = split;
   const count = runCount(split);
-  const users = sendersOf(split, site);
-  const sendTime = sendTimes(split, site, users);
+  const rates = cellRates(split, site);
   const works = worksOf(split, setting);
-  const exchanges = exchangesOf(split, setting, users);
+  const exchanges = exchangesOf(split, sums, rates);
   const bytes = sendBytesOf(split, sums);
   let slowest: Busy | undefined;
   const known: Pipeline[] = [];
@@ -96,19 +86,19 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
     for (let at = 0; at < stages * together; at += 1) {
       const [stage, replica] = [Math.floor(at / together), first + (at % together)];
       const cell = stage * replicas + replica;
-      const [next, previous] = [cellOf(split, cell + replicas), cellOf(split, cell - replicas)];
+      const [aheadMs, backMs] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
       let [computes, tensors, exchanged, sent] = [0, 0, 0, 0];
       for (let run = stage; run < count; run += stages) {
         const place = run * replicas + replica;
         const { compute, tensor, forward } = works[place] ?? NO_WORK;
         const exchange = exchanges[place] ?? NO_EXCHANGE;
-        const ahead = run + 1 === count ? 0 : sendTime(cell, next, bytes[run] ?? 0);
-        const back = run === 0 ? 0 : sendTime(cell, previous, bytes[run - 1] ?? 0);
+        const ahead = run + 1 === count ? 0 : aheadMs(bytes[run] ?? 0);
+        const back = run === 0 ? 0 : backMs(bytes[run - 1] ?? 0);
         // Those that share out a sequence wait for one another.
         const ms = forward + exchange.forward + ahead;
         forwardMs[run] = Math.max(forwardMs[run] ?? 0, ms);
-        const backMs = compute + tensor - forward + exchange.backward + back;
-        backwardMs[run] = Math.max(backwardMs[run] ?? 0, backMs);
+        const backward = compute + tensor - forward + exchange.backward + back;
+        backwardMs[run] = Math.max(backwardMs[run] ?? 0, backward);
         computes += compute;
         tensors += tensor;
         exchanged += exchange.forward + exchange.backward;
@@ -132,11 +122,36 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
   return stepOf(slowest ?? IDLE, { reduceMs, updateMs: updateTime(split, sums) });
 }
 
-/** The cell of a place in the pipeline that a micro-batch passes: with several runs a stage, the first follows the last. */
-function cellOf({ stages, replicas }: Split, place: number): number {
-  const count = stages * replicas;
-  return (place + count) % count;
+/** Of a micro-batch, both ways, in the slowest replica. */
+export interface StagePace {
+  /** Compute, all-reduces and exchanges: in proportion to its layers. */
+  readonly workMs: number;
+  /** To its neighbours: whatever its layers. */
+  readonly sendMs: number;
 }
+
+/** By stage, of a split with one run of layers each. */
+export function stagePaces(split: Split, setting: StepSetting): readonly StagePace[] {
+  const { sums, site } = setting;
+  const rates = cellRates(split, site);
+  const works = worksOf(split, setting);
+  const exchanges = exchangesOf(split, sums, rates);
+  const bytes = sendBytesOf(split, sums);
+  return Array.from({ length: split.stages }, (_, stage) => {
+    let [workMs, sendMs] = [0, 0];
+    for (let cell = stage * split.replicas; cell < (stage + 1) * split.replicas; cell += 1) {
+      const { compute, tensor } = works[cell] ?? NO_WORK;
+      const { forward, backward } = exchanges[cell] ?? NO_EXCHANGE;
+      const [aheadMs, backMs] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
+      workMs = Math.max(workMs, compute + tensor + forward + backward);
+      const ahead = stage + 1 === split.stages ? 0 : aheadMs(bytes[stage] ?? 0);
+      sendMs = Math.max(sendMs, ahead + (stage === 0 ? 0 : backMs(bytes[stage - 1] ?? 0)));
+    }
+    return { workMs, sendMs };
+  });
+}
+
+const AT_ONCE = (): number => 0;
 
 /** As the links share it: for the splits among which a plan is chosen in the end. */
 export function playedStep(split: Split, setting: StepSetting): StepTime {
@@ -223,86 +238,38 @@ const sendBytesOf = (split: Split, sums: LayerSums): readonly number[] =>
     return range(sums.outputs, to - 1, to) * samplesOf(split);
   });
 
-/** Of a micro-batch, without sends: compute and all-reduces of both ways, and what of them is forward. */
-interface CellWork {
-  readonly compute: number;
-  readonly tensor: number;
-  readonly forward: number;
-}
-
-const NO_WORK: CellWork = { compute: 0, tensor: 0, forward: 0 };
-
-/** By run × replicas + replica. Replicas that share out experts wait for one another in every layer. */
-function worksOf(split: Split, setting: StepSetting): readonly CellWork[] {
-  const works = Array.from({ length: runCount(split) * split.replicas }, (_, at) =>
-    cellWork(
-      split,
-      { run: Math.floor(at / split.replicas), cell: at % (split.stages * split.replicas) },
-      setting,
-    ),
-  );
-  if (expertDegree(split) === 1) return works;
-  return works.map((work, at) =>
-    groupOf(split, at).reduce((slowest, peer) => {
-      const other = works[peer] ?? slowest;
-      return other.compute + other.tensor > slowest.compute + slowest.tensor ? other : slowest;
-    }, work),
-  );
-}
-
 const NO_EXCHANGE = { forward: 0, backward: 0 };
 
 /** Milliseconds of a micro-batch, by run × replicas + replica; none where nothing is exchanged. */
 function exchangesOf(
   split: Split,
-  { site, sums }: StepSetting,
-  users: Int32Array,
+  sums: LayerSums,
+  rates: CellRates,
 ): readonly (typeof NO_EXCHANGE)[] {
+  const { stages, replicas } = split;
   const [experts, contexts] = [expertDegree(split), contextDegree(split)];
   if (experts === 1 && contexts === 1) return [];
-  const known: ExchangeSetting["known"] = new Map();
-  const rings: ExchangeRate[] = [];
-  return Array.from({ length: runCount(split) * split.replicas }, (_, at) => {
-    const run = Math.floor(at / split.replicas);
-    const cell = at % (split.stages * split.replicas);
-    const found = { forward: 0, backward: 0 };
-    const add = (bytes: PassBytes, calls: number, { msPerByte, latencyMs }: ExchangeRate): void => {
-      if (bytes.forward === 0) return;
-      const once = bytes.forward * msPerByte + calls * latencyMs;
-      found.forward += once;
-      found.backward += (once * bytes.backward) / bytes.forward;
-    };
-    if (experts > 1) {
-      const neighbours = othersOnHost(split, cell);
-      const rate = exchangeRate(split, { cell, site, users, neighbours, known });
-      add(exchangeBytes(split, run, sums), exchangeCalls(split, run, sums), rate);
+  const found: (typeof NO_EXCHANGE)[] = [];
+  for (let run = 0; run < runCount(split); run += 1) {
+    const tokens = exchangeBytes(split, run, sums);
+    const tokenCalls = exchangeCalls(split, run, sums);
+    const keyValues = contextBytes(split, run, sums);
+    const ringCalls = contextCalls(split, run, sums);
+    for (let replica = 0; replica < replicas; replica += 1) {
+      const cell = (run * replicas + replica) % (stages * replicas);
+      const ms = { forward: 0, backward: 0 };
+      const add = (bytes: PassBytes, calls: number, rate: ExchangeRate | undefined): void => {
+        if (bytes.forward === 0 || rate === undefined) return;
+        const once = bytes.forward * rate.msPerByte + calls * rate.latencyMs;
+        ms.forward += once;
+        ms.backward += (once * bytes.backward) / bytes.forward;
+      };
+      add(tokens, tokenCalls, rates.experts[cell]);
+      add(keyValues, ringCalls, rates.rings[Math.floor(cell / contexts)]);
+      found.push(ms);
     }
-    if (contexts > 1) {
-      const group = Math.floor(cell / contexts);
-      rings[group] ??= contextRate(split, {
-        edges: contextEdges(contextRing(split, cell, site), split, site),
-        ...{ site, users },
-        sendersTo: (to) => sendersTo(split, to),
-      });
-      add(contextBytes(split, run, sums), contextCalls(split, run, sums), rings[group]);
-    }
-    return found;
-  });
-}
-
-function cellWork(
-  split: Split,
-  { run, cell }: { readonly run: number; readonly cell: number },
-  { site, sums }: StepSetting,
-): CellWork {
-  const host = site.hosts[split.cells[cell]?.host ?? -1];
-  if (host === undefined) return NO_WORK;
-  const compute = computeMs(split, { sums, run, host });
-  const tensor = tensorMs(split, { sums, run, host });
-  // One pass of compute, and one of two or three rounds of all-reduces.
-  const passMs = passComputeMs(split, { sums, run, host });
-  const forward = passMs + tensor / (split.isRecomputing ? 3 : 2);
-  return { compute, tensor, forward };
+  }
+  return found;
 }
 
 interface Pipeline {
@@ -342,39 +309,6 @@ function gradientTask(split: Split, sums: LayerSums): GradientTask {
     ),
     tiedBytes: gradientBytes * sums.tiedParameters,
   };
-}
-
-interface RunOnHost {
-  readonly sums: LayerSums;
-  readonly run: number;
-  readonly host: PlanHost;
-}
-
-/** Of a micro-batch, forward. */
-function passComputeMs(split: Split, { sums, run, host }: RunOnHost): number {
-  const [from, to] = boundsOf(split, run);
-  const flops = range(sums.flops, from, to) * samplesOf(split);
-  return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
-}
-
-function computeMs(split: Split, { sums, run, host }: RunOnHost): number {
-  const [from, to] = boundsOf(split, run);
-  const passes = split.isRecomputing ? 4 : 3;
-  const again = split.isRecomputingScores === true ? range(sums.scoreFlops, from, to) : 0;
-  const flops = (passes * range(sums.flops, from, to) + again) * samplesOf(split);
-  return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
-}
-
-/** Forward and backward each all-reduce the output of each part of a layer; so does a second forward. */
-function tensorMs(split: Split, { sums, run, host }: RunOnHost): number {
-  const { width } = split;
-  if (width === 1) return 0;
-  const [from, to] = boundsOf(split, run);
-  const passes = split.isRecomputing ? 3 : 2;
-  const bytes = passes * range(sums.syncBytes, from, to) * samplesOf(split);
-  const calls = passes * 2 * (to - from);
-  const { gbs, latencyMs } = host.inside;
-  return (2 * (width - 1) * bytes) / width / (gbs * 1e6) + calls * (width - 1) * latencyMs;
 }
 
 function updateTime(split: Split, sums: LayerSums): number {
