@@ -70,7 +70,7 @@ import { removeOldOutput } from "./old-output.ts";
 import { onlyFrom, orderCheck } from "./order-check.ts";
 import { sessionCheck } from "./session-check.ts";
 import { packageRoot } from "./server/package-root.ts";
-import { ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
+import { jobUidOf, ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
 import {
   farewell,
   sayGone,
@@ -156,11 +156,12 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const ownerOf = await hostOwners(client, fleet);
   const heal = (host: Parameters<typeof healTokens>[0]): Promise<void> =>
     healTokens(host, { client, fleet, closing: closing.signal, onNote });
+  const all = { stateDir, fleet, containment, heal, jobUid: jobUidOf(options.trust) };
   const hosts = new Map(
     options.hosts.map((host) => {
       const { id } = host;
       const own = { owner: ownerOf(id), ...health.on(id), ...hostPool(host, stateDir, fleet) };
-      return [id, openHost({ ...host, ...own, stateDir, fleet, containment, heal }, nodeSystem)];
+      return [id, openHost({ ...host, ...own, ...all }, nodeSystem)];
     }),
   );
   await endAndSayStrays([...hosts.values()], onNote);

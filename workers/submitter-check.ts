@@ -171,6 +171,16 @@ function extrasRefusal(
     : `its launch extras set ${variable}, which no part of them does in this way`;
 }
 
+/** The user as whom a host of root runs an order, by its number: as the host knew it when the agent started. */
+export function jobUidOf(trust: HostTrust | undefined): (order: RunOrder) => number | undefined {
+  if (trust?.kind !== "policy" || trust.policy.users === undefined || process.getuid?.() !== 0)
+    return () => undefined;
+  const { policy } = trust;
+  const names = new Set(Object.values(trust.policy.users));
+  const uids = new Map([...names].map((name) => [name, hostUser(name).uid]));
+  return ({ holder }) => uids.get(userOfTenant(policy, holder.tenant) ?? "");
+}
+
 /** As whom a host runs an order: the user that its policy names for the tenant. Throws BAD_INPUT where that cannot work here. */
 export function runAsOf(
   trust: HostTrust,

@@ -8,7 +8,8 @@
  * that still writes below a lower token cannot become the newest. Of a job that ran in several fleets, whose tokens have no order of
  * their own, the runs are put in the order in which they were.
  * The folder is the job's, which may put anything into it: an entry that cannot be looked at, as a link to itself, is no checkpoint, and of very
- * many entries only the last by name are looked at.
+ * many entries only the last by name are looked at. An agent of root looks into folders of runs that belong to the job's user, and follows no link there:
+ * names and times of what is closed to that user would show otherwise.
  * The tasks of a job array have such a folder each, `tasks/<task>` below that of the job.
  */
 
@@ -21,14 +22,21 @@ import type { FileFact, Files } from "../ports/files.ts";
 export const MOST_ENTRIES = 10_000;
 const MOST_RUNS = 1_000;
 
+export interface CheckpointLook {
+  /** Tokens, oldest first, all of them newer than those that are not named. */
+  readonly runs?: readonly number[] | undefined;
+  /** Of the job's user, where that is not the agent's. */
+  readonly uid?: number | undefined;
+}
+
 /**
- * The newest complete checkpoint of the job that this host can see. `runs`: tokens, oldest first, all of them newer than those that are not named.
+ * The newest complete checkpoint of the job that this host can see.
  * Throws the system's error where a folder is there and cannot be read: who starts from nothing then would lose work.
  */
 export function newestCheckpoint(
   files: Files,
   checkpointDir: string,
-  runs: readonly number[] = [],
+  { runs = [], uid }: CheckpointLook = {},
 ): CheckpointMark | undefined {
   const places = new Map(runs.map((token, place) => [token, place] as const));
   const placeOf = (token: number): number => places.get(token) ?? -1;
@@ -39,32 +47,41 @@ export function newestCheckpoint(
     .sort((a, b) => placeOf(b) - placeOf(a) || b - a)
     .slice(0, MOST_RUNS);
   for (const token of tokens) {
-    const newest = allIn(files, tokenDir(checkpointDir, token)).at(-1);
+    const newest = allIn(files, tokenDir(checkpointDir, token), uid).at(-1);
     if (newest !== undefined) return newest;
   }
   return undefined;
 }
 
 /** The complete checkpoints of one run that can be seen, oldest first. */
-export function completeIn(files: Files, dir: string): readonly CheckpointMark[] {
+export function completeIn(
+  files: Files,
+  dir: string,
+  uid: number | undefined,
+): readonly CheckpointMark[] {
   try {
-    return allIn(files, dir);
+    return allIn(files, dir, uid);
   } catch {
     return [];
   }
 }
 
-function allIn(files: Files, dir: string): readonly CheckpointMark[] {
-  return files
-    .list(dir)
+const complete = (names: readonly string[]): readonly string[] =>
+  names
     .filter((name) => !name.endsWith(".tmp") && !name.startsWith("."))
     .sort(byCodeUnit)
-    .slice(-MOST_ENTRIES)
-    .flatMap((name) => {
-      const path = join(dir, name);
-      const found = factOf(files, path);
-      return found === undefined ? [] : [{ path, atMs: Math.round(found.mtimeMs) }];
-    })
+    .slice(-MOST_ENTRIES);
+
+function allIn(files: Files, dir: string, uid: number | undefined): readonly CheckpointMark[] {
+  const found =
+    uid === undefined
+      ? complete(files.list(dir)).flatMap((name) => {
+          const fact = factOf(files, join(dir, name));
+          return fact === undefined ? [] : [{ name, fact }];
+        })
+      : files.listOwned(dir, uid, complete);
+  return found
+    .map(({ name, fact }) => ({ path: join(dir, name), atMs: Math.round(fact.mtimeMs) }))
     .sort((a, b) => a.atMs - b.atMs || byCodeUnit(a.path, b.path));
 }
 

@@ -34,7 +34,7 @@ import { FINAL_KINDS, untilPhase, type LocalRun } from "../runs/local-run.ts";
 import { launchFiles } from "../folder/launch-files.ts";
 import { readLog } from "../shim/log-reader.ts";
 import { findOutput, type RankOutput } from "./rank-output.ts";
-import { checkpointDirOf, settleRun, stopRun } from "../runs/run-end.ts";
+import { checkpointPlaceOf, settleRun, stopRun } from "../runs/run-end.ts";
 import { stopTasks } from "./stop-tasks.ts";
 
 export interface OrderPorts {
@@ -84,7 +84,7 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
       const signal = AbortSignal.any([run.hurry.signal, ports.task().cancelled]);
       return {
         host: host.id,
-        ...(await orderCheckpoint(run, { checkpointDir: checkpointDirOf(host, run), signal })),
+        ...(await orderCheckpoint(run, { ...checkpointPlaceOf(host, run), signal })),
       };
     },
 

@@ -12,6 +12,11 @@ export interface FileFact {
   readonly mtimeMs: number;
 }
 
+export interface NamedFact {
+  readonly name: string;
+  readonly fact: FileFact;
+}
+
 /** Bytes of one file: `position` from its start. */
 export interface FileRange {
   readonly position: number;
@@ -58,6 +63,15 @@ export interface Files {
   remove(path: string): void;
   /** Names in a folder, in no fixed order; none when there is no such folder. */
   list(dir: string): readonly string[];
+  /**
+   * Of a folder that a user keeps: what the chosen names are, links not followed. Nothing where the folder is a link, or another user's, whatever is put in
+   * its place meanwhile. Throws as `list`.
+   */
+  listOwned(
+    dir: string,
+    uid: number,
+    choose: (names: readonly string[]) => readonly string[],
+  ): readonly NamedFact[];
   /** Follows links; undefined when there is nothing. */
   stat(path: string): FileFact | undefined;
   /** With all its parents, each for the agent's user alone. Whether it is new. */

@@ -43,6 +43,8 @@ export interface AgentHost {
   readonly weights?: WeightsPool;
   /** Names this host of this fleet among all that agents of the machine serve. */
   readonly owner: string;
+  /** The user as whom it runs an order, where that is not the agent's own. */
+  readonly jobUid?: (order: RunOrder) => number | undefined;
   /** Called once for each launch, when its report is written. */
   readonly settled?: (order: RunOrder, report: RunReport) => void;
   /** The operator's programs around each launch. */
@@ -63,6 +65,7 @@ export interface HostSetup extends HostPlace {
   readonly weights?: AgentHost["weights"];
   /** By default one made from the folder's name. */
   readonly owner?: string;
+  readonly jobUid?: AgentHost["jobUid"];
   readonly settled?: AgentHost["settled"];
   readonly checkLease?: CheckLease;
   /** Asks the fleet for the tokens where the folder holds none; never fails. By default a missing file is that of a new host. */
@@ -77,6 +80,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     gpus,
     weights,
     owner,
+    jobUid,
     settled,
     checkLease,
     heal,
@@ -98,6 +102,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     resources,
     ...(gpus !== undefined && { gpus }),
     ...(weights !== undefined && { weights }),
+    ...(jobUid !== undefined && { jobUid }),
     ...(settled !== undefined && { settled }),
     ...(checkLease !== undefined && { checkLease }),
     owner: owner ?? ownerName([layout.dir]),

@@ -19,14 +19,19 @@ export function planBatch(
   {
     leaseDir,
     disk,
+    uid,
     ...surroundings
-  }: RankSurroundings & { readonly leaseDir: string; readonly disk: Files },
+  }: RankSurroundings & {
+    readonly leaseDir: string;
+    readonly disk: Files;
+    readonly uid: number | undefined;
+  },
 ): BatchPlan {
   const hasCheckpoints = order.run.checkpoint !== undefined;
   return {
     tasks: batch.tasks.map((task) => {
       const checkpointDir = taskCheckpointDir(surroundings.checkpointDir, task);
-      const newest = hasCheckpoints ? newestCheckpoint(disk, checkpointDir) : undefined;
+      const newest = hasCheckpoints ? newestCheckpoint(disk, checkpointDir, { uid }) : undefined;
       return { task, checkpointDir, ...(newest !== undefined && { checkpoint: newest.path }) };
     }),
     count: batch.count,

@@ -32,7 +32,16 @@ const LOOK_MS = 100;
 
 export async function orderCheckpoint(
   run: LocalRun,
-  { checkpointDir, signal }: { readonly checkpointDir: string; readonly signal: AbortSignal },
+  {
+    checkpointDir,
+    uid,
+    signal,
+  }: {
+    readonly checkpointDir: string;
+    /** Of the job's user, where that is not the agent's. */
+    readonly uid: number | undefined;
+    readonly signal: AbortSignal;
+  },
 ): Promise<CheckpointOutcome> {
   const order = run.stored?.order;
   const rule = order?.run.checkpoint;
@@ -48,7 +57,7 @@ export async function orderCheckpoint(
       message: `${order.jobName} has no checkpoint rule in its run section`,
     };
 
-  const writers = writersOf(run, order, { status: phase.status, checkpointDir });
+  const writers = writersOf(run, order, { status: phase.status, checkpointDir, uid });
   const untilMs = clock.elapsedMs() + rule.graceMs;
   const sent = sendOrder(run, order, { rule: rule.order, writers });
   try {
@@ -105,7 +114,15 @@ interface Writer {
 function writersOf(
   { files, system: { files: disk, processes } }: LocalRun,
   { token, taskBatch }: RunOrder,
-  { status, checkpointDir }: { readonly status: LaunchStatus; readonly checkpointDir: string },
+  {
+    status,
+    checkpointDir,
+    uid,
+  }: {
+    readonly status: LaunchStatus;
+    readonly checkpointDir: string;
+    readonly uid: number | undefined;
+  },
 ): readonly Writer[] {
   const plan = readJson<LaunchPlan>(disk, files.plan);
   const secrets = ([first]: readonly RankStatus[]): Writer["env"] =>
@@ -113,12 +130,12 @@ function writersOf(
   if (taskBatch === undefined) {
     const dir = tokenDir(checkpointDir, token);
     const env = { ...plan?.ranks[0]?.env, ...secrets(status.ranks) };
-    return [{ dir, ranks: status.ranks, env, made: newIn(disk, dir) }];
+    return [{ dir, ranks: status.ranks, env, made: newIn(disk, dir, uid) }];
   }
   return [...readTurns(disk, files.journal)].flatMap(([task, turn]) => {
     if (turn.isOver) return [];
     const dir = tokenDir(taskCheckpointDir(checkpointDir, task), token);
-    const made = newIn(disk, dir);
+    const made = newIn(disk, dir, uid);
     const isOver = (): boolean => readTurns(disk, files.journal).get(task)?.isOver === true;
     return {
       dir,
@@ -133,10 +150,14 @@ function writersOf(
 }
 
 /** The newest checkpoint that was not there when this was called first. */
-function newIn(disk: Files, dir: string): () => CheckpointMark | undefined {
-  const before = new Map(completeIn(disk, dir).map(({ path, atMs }) => [path, atMs]));
+function newIn(
+  disk: Files,
+  dir: string,
+  uid: number | undefined,
+): () => CheckpointMark | undefined {
+  const before = new Map(completeIn(disk, dir, uid).map(({ path, atMs }) => [path, atMs]));
   return () =>
-    completeIn(disk, dir)
+    completeIn(disk, dir, uid)
       .filter(({ path, atMs }) => before.get(path) !== atMs)
       .at(-1);
 }

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { asUser } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
+import { failure } from "../system/failures.ts";
 import type { AgentHost } from "./agent-host.ts";
 import type { ImagePorts } from "./image-plan.ts";
 import type { LocalRun } from "./local-run.ts";
@@ -32,6 +33,28 @@ export interface StepCommand {
   /** Folders that become the user's. */
   readonly folders?: readonly string[];
 }
+
+const LOOK_MS = 10_000;
+const IS_FOLDER = '[ -d "$1" ] && [ -x "$1" ]';
+
+/** Where a host starts jobs as other users: whether this one's has its working folder. Root does not look, because the answer shows. Throws HOST_REFUSED. */
+export async function lookForWorkdir(step: PrepareStep): Promise<void> {
+  const { host, order, ports } = step;
+  const { workdir } = order.run;
+  if (workdir === undefined || ports.runAsOf?.(order) === undefined) return;
+  const why = await runStep(step, {
+    command: ["/bin/sh", "-c", IS_FOLDER, "workdir", workdir],
+    ...{ env: {}, output: "workdir.log", timeoutMs: LOOK_MS },
+  });
+  if (why === undefined || step.signal.aborted) return;
+  throw failure(
+    "HOST_REFUSED",
+    `${host.id} refuses ${order.leaseId} of ${order.jobName}: ${noWorkdir(workdir)}`,
+  );
+}
+
+export const noWorkdir = (workdir: string): string =>
+  `the working folder ${workdir} does not exist there. Create it, or name another in run.workdir.`;
 
 const PASSED_ON = ["PATH", "HOME", "LANG"];
 const MOST_OUTPUT_BYTES = 2_000;

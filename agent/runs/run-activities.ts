@@ -30,6 +30,7 @@ import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { revoke, settleRun, stopRun } from "./run-end.ts";
 import { fetchFolder } from "./folder-fetch.ts";
+import { lookForWorkdir } from "./prepare-step.ts";
 import { fetchImage } from "./image-fetch.ts";
 import { commit, prepare, type StartPorts } from "./run-start.ts";
 import { readServing, untilServing } from "../folder/serving-file.ts";
@@ -254,6 +255,7 @@ async function start(
       sayPulling: () => say({ phase: "pulling" }),
     });
     await fetchFolder(host, run, { order, ports, signal });
+    await lookForWorkdir({ host, run, order, ports, signal });
     await runPrologue(host, { order, signal });
     const isJustBack = ports.contact.isJustBack(host.id);
     if (!signal.aborted && (isJustBack || !isAwaitedByNone(order))) say({ phase: "prepared" });

@@ -82,7 +82,7 @@ async function stopOnce(
   await untilPhase(run, ["running", ...FINAL_KINDS], clock.deadline(START_MS));
   if (isCheckpointFirst && !run.hurry.signal.aborted) {
     await orderCheckpoint(run, {
-      checkpointDir: checkpointDirOf(host, run),
+      ...checkpointPlaceOf(host, run),
       signal: run.hurry.signal,
     });
   }
@@ -217,10 +217,23 @@ function checkpointLeft(
   runs: readonly number[] | undefined,
 ): CheckpointMark | undefined {
   try {
-    return newestCheckpoint(run.system.files, checkpointDirOf(host, run), runs);
+    const { checkpointDir, uid } = checkpointPlaceOf(host, run);
+    return newestCheckpoint(run.system.files, checkpointDir, { runs, uid });
   } catch {
     return undefined;
   }
+}
+
+/** Where its checkpoints are, and whose they are where that is not the agent's user. */
+export function checkpointPlaceOf(
+  host: AgentHost,
+  run: LocalRun,
+): { readonly checkpointDir: string; readonly uid: number | undefined } {
+  const order = run.stored?.order;
+  return {
+    checkpointDir: checkpointDirOf(host, run),
+    uid: order === undefined ? undefined : host.jobUid?.(order),
+  };
 }
 
 export function checkpointDirOf(host: AgentHost, { stored, leaseId }: LocalRun): string {

@@ -20,6 +20,7 @@ import type { ContactStore } from "../presence/contact-store.ts";
 import { ownCommand } from "../system/own-command.ts";
 import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.ts";
 import { inImage, pickedTool, type ImagePorts } from "./image-plan.ts";
+import { noWorkdir } from "./prepare-step.ts";
 import { phaseOf, type LocalRun } from "./local-run.ts";
 import { extrasDir, writeExtras } from "../folder/extra-files.ts";
 import { gpuIds, planRanks, secretNames } from "./rank-environment.ts";
@@ -139,7 +140,8 @@ export async function commit(
     order.run.workdir ??
     (order.run.folder === undefined ? join(leaseDir, "scratch") : copyIn(leaseDir));
   if (order.run.workdir === undefined) makeFolder(cwd);
-  const weights = servedWeights(host, order, { uid: runAs?.user.uid, handed });
+  const uid = runAs?.user.uid;
+  const weights = servedWeights(host, order, { uid, handed });
   const tunerPlugin = isTuned ? agreedPlugin(run, order, ports.env) : undefined;
   const surroundings = {
     agentEnv:
@@ -151,9 +153,7 @@ export async function commit(
     masterPort,
     checkpointDir,
     ...(host.gpus !== undefined && { gpus: host.gpus }),
-    checkpoint: isBatch
-      ? undefined
-      : (newestCheckpoint(disk, checkpointDir, order.formerTokens) ?? handedOn(host, order)),
+    checkpoint: isBatch ? undefined : lastCheckpoint(host, order, checkpointDir),
   };
   const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
   const become = runAs && asUser(runAs, { tmp: join(leaseDir, "tmp"), folders: handed, ...given });
@@ -168,7 +168,7 @@ export async function commit(
         ? { ranks: planRanks(order, surroundings) }
         : {
             ranks: [],
-            batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk }),
+            batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk, uid }),
           },
     ports,
     env: ports.env,
@@ -203,19 +203,31 @@ export async function commit(
  * folder of another job is shown: there the wall between jobs is the image's.
  */
 export function handedOn(
-  { layout, system }: AgentHost,
-  { run, jobId, gang, host }: RunOrder,
+  { layout, system, jobUid }: AgentHost,
+  order: RunOrder,
 ): CheckpointMark | undefined {
+  const { run, jobId, gang, host } = order;
   const from = run.checkpoint?.from;
   if (from === undefined) return undefined;
   const isShown = run.container === undefined;
-  const found = isShown ? newestCheckpoint(system.files, layout.checkpointDir(from)) : undefined;
+  const found = isShown
+    ? newestCheckpoint(system.files, layout.checkpointDir(from), { uid: jobUid?.(order) })
+    : undefined;
   if (found !== undefined || gang[0]?.host !== host) return found;
   throw failure(
     "HOST_REFUSED",
     `${jobId} goes on from a checkpoint of ${from} (run.checkpoint.from), and ${host} has none: it was collected, or lies on another host. Name that host in constraints.hosts, or submit the job without run.checkpoint.from to begin anew.`,
   );
 }
+
+const lastCheckpoint = (
+  host: AgentHost,
+  order: RunOrder,
+  checkpointDir: string,
+): CheckpointMark | undefined =>
+  newestCheckpoint(host.system.files, checkpointDir, {
+    ...{ runs: order.formerTokens, uid: host.jobUid?.(order) },
+  }) ?? handedOn(host, order);
 
 /** The time limit is signed, and what suspended runs have used of it is not: that only shortens it. */
 function timeLeft({ timeLimitMs, ranMs = 0 }: RunOrder): Pick<LaunchPlan, "timeLimitMs"> {
@@ -318,11 +330,10 @@ function refuseImpossible(
   const trouble = batchTrouble(order);
   if (trouble !== undefined) refuse(trouble);
   const { workdir } = order.run;
-  if (workdir !== undefined && disk.stat(workdir)?.kind !== "folder") {
-    refuse(
-      `the working folder ${workdir} does not exist there. Create it, or name another in run.workdir.`,
-    );
-  }
+  // The user of another looks itself (`lookForWorkdir`).
+  const isOwn = ports.runAsOf?.(order) === undefined;
+  if (isOwn && workdir !== undefined && disk.stat(workdir)?.kind !== "folder")
+    refuse(noWorkdir(workdir));
   const freeBytes = disk.freeBytes(host.layout.dir);
   if (freeBytes < ports.minFreeBytes) {
     refuse(

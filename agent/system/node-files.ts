@@ -5,6 +5,7 @@ import {
   constants,
   fstatSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -23,7 +24,7 @@ import {
 } from "node:fs";
 import { open } from "node:fs/promises";
 import { hasErrorCode } from "../../lib/error-code.ts";
-import type { FileFact, FileRange, Files } from "../ports/files.ts";
+import type { FileFact, FileRange, Files, NamedFact } from "../ports/files.ts";
 
 /** State belongs to the agent's user alone: plans hold the environment of jobs. */
 const PRIVATE_DIR = 0o700;
@@ -75,6 +76,16 @@ export const nodeFiles: Files = {
   link: linkSync,
   remove: (path) => rmSync(path, { recursive: true, force: true }),
   list: (dir) => ifThere(() => readdirSync(dir)) ?? [],
+  listOwned: (dir, uid, choose) => {
+    const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+    try {
+      return withFile(dir, flags, (handle) => ownedIn(handle, uid, choose)) ?? [];
+    } catch (error) {
+      // A link.
+      if (hasErrorCode(error, "ELOOP")) return [];
+      throw error;
+    }
+  },
   stat: (path) => ifThere(() => factOf(statSync(path))),
   makeFolder: (path) => mkdirSync(path, { recursive: true, mode: PRIVATE_DIR }) !== undefined,
   syncFolder: async (dir) => {
@@ -127,6 +138,20 @@ const withFile = <T>(path: string, flags: string | number, use: (handle: number)
       closeSync(handle);
     }
   });
+
+/** By the open folder, so that its path may lead elsewhere by now. */
+function ownedIn(
+  handle: number,
+  uid: number,
+  choose: (names: readonly string[]) => readonly string[],
+): readonly NamedFact[] {
+  if (fstatSync(handle).uid !== uid) return [];
+  const inside = `/proc/self/fd/${String(handle)}`;
+  return choose(readdirSync(inside)).flatMap((name) => {
+    const found = lstatSync(`${inside}/${name}`, { throwIfNoEntry: false });
+    return found === undefined ? [] : [{ name, fact: factOf(found) }];
+  });
+}
 
 function ifThere<T>(read: () => T): T | undefined {
   try {

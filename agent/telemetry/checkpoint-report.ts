@@ -77,8 +77,7 @@ function newestOf(host: AgentHost, run: LocalRun): CheckpointMarkOf | undefined 
   const order = run.stored?.order;
   if (order === undefined || order.taskBatch !== undefined) return undefined;
   if (order.gang[0]?.host !== host.id || phaseOf(run).kind !== "running") return undefined;
-  const mark = completeIn(host.system.files, tokenDir(checkpointDirOf(host, run), order.token)).at(
-    -1,
-  );
+  const dir = tokenDir(checkpointDirOf(host, run), order.token);
+  const mark = completeIn(host.system.files, dir, host.jobUid?.(order)).at(-1);
   return mark === undefined ? undefined : { lease: run.leaseId, atMs: mark.atMs };
 }

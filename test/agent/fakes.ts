@@ -198,6 +198,13 @@ export class FakeMachine {
     };
   }
 
+  private namesIn(dir: string): readonly string[] {
+    const names = [...this.contents.keys(), ...this.folders].flatMap((path) =>
+      path.startsWith(`${dir}/`) ? [path.slice(dir.length + 1).split("/")[0] ?? ""] : [],
+    );
+    return [...new Set(names)];
+  }
+
   private files(writer: number): Files {
     let asides = 0;
     return {
@@ -253,13 +260,12 @@ export class FakeMachine {
             this.folders.delete(each);
           }
       },
-      list: (dir) => [
-        ...new Set(
-          [...this.contents.keys(), ...this.folders].flatMap((path) =>
-            path.startsWith(`${dir}/`) ? [path.slice(dir.length + 1).split("/")[0] ?? ""] : [],
-          ),
-        ),
-      ],
+      list: (dir) => this.namesIn(dir),
+      listOwned: (dir, _uid, choose) =>
+        choose(this.namesIn(dir)).flatMap((name) => {
+          const fact = this.factOf(`${dir}/${name}`);
+          return fact === undefined ? [] : [{ name, fact }];
+        }),
       stat: (path) => this.factOf(path),
       makeFolder: (path) => {
         this.step({ kind: "makeFolder", path });

@@ -1,10 +1,19 @@
 /** @file Level 2, an admitted submitter on an agent of root: its processes are those of its tenant's user, and see and reach no more than that user. */
 
-import { chmodSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { ownIdentity } from "../../access/own-identity.ts";
+import type { JobHandle } from "../../client/index.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -65,6 +74,52 @@ ls ${world.stateDir} 2>&1 | grep -c enied`,
     expect(existsSync("/tmp/mine")).toBe(false);
     expect(lines.at(-1)).toBe("1");
     expect(said).toMatch(/^1$/m);
+  });
+
+  it("does not look as root at folders that a job names: neither whether they are there, nor what is in them", async () => {
+    const closed = join(open, "closed");
+    mkdirSync(join(closed, "inside"), { recursive: true });
+    chmodSync(closed, 0o700);
+    writeFileSync(join(closed, "hidden-name"), "of root");
+    const shared = join(open, "checkpoints");
+    mkdirSync(shared);
+    chmodSync(shared, 0o777);
+    symlinkSync(closed, join(shared, "999999"));
+    const started = async (name: string, more: object): Promise<JobHandle> =>
+      world.orbweaver.job(
+        (
+          await world.orbweaver.submit({
+            ...{ name, tenant: "research", gang: { gpus: 1 } },
+            run: { command: ["sh", "-c", 'echo "from $ORBWEAVER_CHECKPOINT"'], ...more },
+          })
+        ).jobId,
+      );
+    const said = await Promise.all(
+      [join(closed, "inside"), join(closed, "none"), join(open, "none")].map(
+        async (workdir, at) => {
+          const job = await started(`at-${String(at)}`, { workdir });
+          for (;;) {
+            const view = await job.view();
+            const text = JSON.stringify(view);
+            const [found] =
+              /refuses [^"]*the working folder \S+ does not exist there/.exec(text) ?? [];
+            if (found !== undefined) {
+              // It may have ended by its refusal.
+              await job.cancel().catch(() => undefined);
+              return found.replace(/^.*the working folder \S+/, "");
+            }
+            if (view.state === "completed") return "it ran there";
+            await new Promise((resolve) => setTimeout(resolve, 200));
+          }
+        },
+      ),
+    );
+    expect(new Set(said)).toEqual(new Set([" does not exist there"]));
+    const checkpoint = { dir: shared, signal: "USR1" };
+    const job = await started("links", { checkpoint });
+    expect((await job.outcome()).kind).toBe("completed");
+    const { stdout } = await world.cli(["logs", job.jobId, "--rank", "0"]);
+    expect([stdout, JSON.stringify(await job.view())].join()).not.toContain("hidden-name");
   });
 
   it("runs the tasks of an array, which have no folder for checkpoints without a rule", async () => {

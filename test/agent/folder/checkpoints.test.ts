@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -32,9 +32,9 @@ it("is of the last run that is named, of a job whose runs were in several fleets
     files.makeFolder(`/ckpt/${String(token)}`);
     files.write(`/ckpt/${String(token)}/step-1`, "weights");
   }
-  expect(newestCheckpoint(files, "/ckpt", [500, 3])?.path).toBe("/ckpt/3/step-1");
+  expect(newestCheckpoint(files, "/ckpt", { runs: [500, 3] })?.path).toBe("/ckpt/3/step-1");
   // A run that left none stands back.
-  expect(newestCheckpoint(files, "/ckpt", [3, 500, 9])?.path).toBe("/ckpt/500/step-1");
+  expect(newestCheckpoint(files, "/ckpt", { runs: [3, 500, 9] })?.path).toBe("/ckpt/500/step-1");
   expect(newestCheckpoint(files, "/ckpt")?.path).toBe("/ckpt/500/step-1");
 });
 
@@ -47,13 +47,41 @@ describe("a job's own folder", () => {
       writeFileSync(join(dir, "5", "step-1"), "weights");
       expect(newestCheckpoint(nodeFiles, dir)?.path).toBe(join(dir, "5", "step-1"));
       symlinkSync("6", join(dir, "6"));
-      expect(completeIn(nodeFiles, join(dir, "6"))).toEqual([]);
+      expect(completeIn(nodeFiles, join(dir, "6"), undefined)).toEqual([]);
       // Before a start it is said: without the newest one the run would begin from an older one.
       expect(() => newestCheckpoint(nodeFiles, dir)).toThrow("ELOOP");
     } finally {
       rmSync(dir, { recursive: true });
     }
   });
+
+  const uid = process.getuid?.();
+  it.runIf(uid !== undefined && process.platform === "linux")(
+    "shows an agent of root only what its user keeps there, and nothing through links",
+    () => {
+      const dir = mkdtempSync(join(tmpdir(), "ow-checkpoints-"));
+      try {
+        mkdirSync(join(dir, "closed"));
+        writeFileSync(join(dir, "closed", "name"), "of others");
+        mkdirSync(join(dir, "5"));
+        writeFileSync(join(dir, "5", "step-1"), "weights");
+        symlinkSync("closed", join(dir, "6"));
+        expect(newestCheckpoint(nodeFiles, dir)?.path).toBe(join(dir, "6", "name"));
+        expect(newestCheckpoint(nodeFiles, dir, { uid })?.path).toBe(join(dir, "5", "step-1"));
+        expect(newestCheckpoint(nodeFiles, dir, { uid: (uid ?? 0) + 1 })).toBeUndefined();
+        // A link is one entry, with its own time, whatever it leads to.
+        const old = new Date(86_400_000);
+        utimesSync(join(dir, "closed", "name"), old, old);
+        symlinkSync(join(dir, "closed", "name"), join(dir, "5", "z"));
+        const [linked] = completeIn(nodeFiles, join(dir, "5"), uid).filter(({ path }) =>
+          path.endsWith("z"),
+        );
+        expect(linked?.atMs).toBeGreaterThan(86_400_000);
+      } finally {
+        rmSync(dir, { recursive: true });
+      }
+    },
+  );
 
   it("costs a bounded look, whatever the number of entries", () => {
     const names = Array.from({ length: MOST_ENTRIES + 5 }, (_, at) => String(at).padStart(6, "0"));
@@ -62,7 +90,9 @@ describe("a job's own folder", () => {
       list: () => [...names].reverse(),
       stat: (): FileFact => ({ kind: "file", sizeBytes: 1, mtimeMs: (looks += 1) }),
     } as unknown as Files;
-    expect(completeIn(files, "/ckpt/5").at(-1)?.path).toBe(`/ckpt/5/${names.at(-1) ?? ""}`);
+    expect(completeIn(files, "/ckpt/5", undefined).at(-1)?.path).toBe(
+      `/ckpt/5/${names.at(-1) ?? ""}`,
+    );
     expect(looks).toBe(MOST_ENTRIES);
   });
 });

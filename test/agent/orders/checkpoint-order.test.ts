@@ -27,7 +27,7 @@ async function running(writesAfterMs: number) {
   const report = agent.runs.run(order);
   await machine.pass(1_000);
   expect(ranksOn(machine)).toHaveLength(1);
-  return { machine, agent, order, report, signals, made: () => completeIn(files, dir) };
+  return { machine, agent, order, report, signals, made: () => completeIn(files, dir, undefined) };
 }
 
 describe("an order to checkpoint", () => {
