@@ -299,8 +299,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
   const trust = options.trust ?? ownUserTrust();
   const given = trust.kind === "policy" ? trust.policy.fleetKeys : undefined;
-  const believed = given === undefined ? believedKeys() : () => given;
-  const access = { fleet: options.fleet, trust, believed };
+  const access = { fleet: options.fleet, trust, believed: given ? () => given : believedKeys() };
   const images = hostImages(trust, native);
   const common = {
     connection,
