@@ -230,7 +230,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a delivery that gave up counts as delivered",
-    seenAt: 13,
+    seenAt: 21,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({
