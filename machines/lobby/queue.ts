@@ -194,8 +194,8 @@ export function placeIn({ rows, runs }: Queue, key: LobbyKey): number {
 export function firstWaiting(queue: Queue): FirstWaiting | undefined {
   if (waitingIn(queue) === 0) return undefined;
   const { rows, leaving, runs } = queue;
-  const heads = [rows.at(0), leaving.at(0), ...runs.map(({ bound }) => bound)];
-  const round = Math.min(...heads.flatMap((head) => head?.round ?? []));
+  const fronts = [rows.at(0), leaving.at(0), ...runs.map(({ bound }) => bound)];
+  const round = Math.min(...fronts.flatMap((front) => front?.round ?? []));
   const end = endOfEra(eraOf(round));
   const beside = leaving.filter((row) => byCall(row, end) < 0).length;
   return { round, count: Math.max(1, placeIn(queue, end) + beside) };

@@ -291,7 +291,7 @@ function leavesAtMs(
  * The fleet has another description: what gave way under the former one may start under this one. Reasons of the former judge nobody; those of a plan that was made
  * before are corrected by the next one, until when nobody gives way.
  */
-export function judgeAnew(transaction: LedgerTransaction): void {
+export function describedAnew(transaction: LedgerTransaction): void {
   if (!isJudgedOnce(transaction)) return;
   for (const [job, { code }] of [...transaction.reasons])
     if (HOPELESS_CODES.has(code)) putReason(transaction, job, undefined);

@@ -26,7 +26,7 @@ import {
   endReservations,
   revokeOverdue,
 } from "./apply-evictions.ts";
-import { judgeAnew, lookForRoom } from "./apply-intake.ts";
+import { describedAnew, lookForRoom } from "./apply-intake.ts";
 import { applyQueueHeld, applyQueueReleased } from "./apply-queue-holds.ts";
 import { applyReserve, NO_ROOM } from "./apply-reservations.ts";
 import { keepAccounts, takeAccounts } from "./kept-accounts.ts";
@@ -167,7 +167,7 @@ export function applyTo(transaction: LedgerTransaction, event: LedgerEvent): voi
       // Leases and agents are facts, whatever the description says: they stay, and over-use shows until it is gone.
       if (isRoomForShape(transaction, event.shape)) {
         setShape(transaction, event.shape, event.detailsHash);
-        judgeAnew(transaction);
+        describedAnew(transaction);
       } else refuse(transaction, "LedgerFull", NO_ROOM_FOR_SHAPE);
       break;
   }
