@@ -16,6 +16,7 @@ import { flowWeights } from "../rules/flow.ts";
 import { NEW_LOBBY, openIntake, type OpenIntake } from "../rules/open-intake.ts";
 import { placesOf, sumOf, take, type Pool } from "../rules/places.ts";
 import { jsonBytes } from "../size-table.ts";
+import { isRecovering } from "./ledger-recovery.ts";
 import { callsIn, smallBytes } from "./transaction-bytes.ts";
 import { areRowsFull, isRoomForWord, noteGrowth } from "./transaction-size.ts";
 import type { LedgerTransaction } from "./transaction.ts";
@@ -27,6 +28,8 @@ const MAX_NEWS = 500;
 /** Jobs that may return to their places, and for how long. */
 const MAX_RETURNING = 1_000;
 const RETURN_WITHIN_MS = 3_600_000;
+/** Of what lobbies say: more descriptions than a fleet ever has, and so few that no lie uses up the rounds that a request may have. */
+const LAST_TOLD_ERA = 2 ** 20;
 
 export const intakeIn = (transaction: LedgerTransaction): OpenIntake =>
   (transaction.intake ??= openIntake(transaction.before.intake));
@@ -200,9 +203,8 @@ export function applyLobbyReport(
 /** Eras that this ledger has not had, or cannot tell from its own while it recovers, are those of a ledger that was lost. */
 function noteLostEras(transaction: LedgerTransaction, first: FirstByClass | undefined): void {
   const eras = Object.values(first ?? {}).map(({ round }) => eraOf(round));
-  const isRecovering = transaction.before.recovery !== undefined;
-  const least = eraIn(transaction) + (isRecovering ? 0 : 1);
-  const last = Math.max(0, ...eras);
+  const least = eraIn(transaction) + (isRecovering(transaction, transaction.nowMs) ? 0 : 1);
+  const last = Math.min(LAST_TOLD_ERA, Math.max(0, ...eras));
   if (last >= least) beginEra(transaction, last + 1);
 }
 

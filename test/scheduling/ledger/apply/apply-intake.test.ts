@@ -7,7 +7,12 @@ import { clusterId, jobId, runId, tenantId } from "../../../../domain/values/ids
 import { apply, checkLedger, emptyLedger } from "../../../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../../../scheduling/ledger/codec.ts";
 import { FIRST_ERA } from "../../../../scheduling/ledger/intake.ts";
-import { NEWEST_RULES, OLDEST_RULES, type Ledger } from "../../../../scheduling/ledger/ledger.ts";
+import {
+  NEWEST_RULES,
+  OLDEST_RULES,
+  type Ledger,
+  type LedgerRecovery,
+} from "../../../../scheduling/ledger/ledger.ts";
 import {
   applyPlan,
   ask,
@@ -290,6 +295,29 @@ describe("giving way", () => {
       expect(ledger.intake?.era).toBe(8);
       expect(leaversOf(ledger, 80_000)).toEqual(["a-11", "a-12"]);
       expect(leaversOf(reportOf(rotated(), judged), 3_600_000)).toHaveLength(3);
+    });
+
+    it("does not know its own era while it recovers, and does once it has", () => {
+      const eraWith = (recovery: LedgerRecovery): number | undefined => {
+        const ledger = { ...rotated(), recovery };
+        return inbox(ledger, [reported("a", 3, { first: judged })], 20_000).ledger.intake?.era;
+      };
+      expect(eraWith({ tokensBelow: 9 })).toBe(FIRST_ERA + 1);
+      expect(eraWith({ tokensBelow: 9, untilMs: 30_000 })).toBe(FIRST_ERA + 1);
+      expect(eraWith({ tokensBelow: 9, untilMs: 10_000 })).toBeUndefined();
+    });
+
+    it("hears the next call whatever era a lobby has told it of", () => {
+      const lie = { training: { round: 1e12, count: 2 } };
+      const left = clock(reportOf(rotated(), lie), 3_600_000).ledger;
+      const again = [...(left.intake?.news.values() ?? [])].map(({ jobId: job, seq, round }) =>
+        ask({ job, tenant: "a", seq, round }),
+      );
+      expect(again).toHaveLength(3);
+      const heard = inbox(told(left, 3_600_000), again, 3_601_000).ledger;
+      expect(heard.deadLetters).toEqual([]);
+      const lies = reportOf(heard, lie, 2);
+      expect(lies.intake?.era).toBe(heard.intake?.era);
     });
   });
 
