@@ -47,6 +47,7 @@ import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/val
 import type { RunSpec } from "../../domain/job/job.ts";
 import { ms } from "../../domain/values/units.ts";
 import { kill, pidsWith } from "../support/processes.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 export { kill } from "../support/processes.ts";
 
@@ -73,7 +74,7 @@ export function folder(): string {
 export function removeFolders(): void {
   for (const path of folders.splice(0)) {
     for (const pid of pidsWith(path)) kill(pid);
-    rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+    removeFolder(path);
   }
 }
 

@@ -1,6 +1,6 @@
 /** @file An agent's start on a machine that runs what its state folder does not know: the folder was lost, or files in it are broken. */
 
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Containment } from "../../agent/containment/container.ts";
@@ -11,6 +11,7 @@ import { findContainment } from "../../agent/system/find-containment.ts";
 import { fakeAgent, ranksOn, STATE_DIR } from "./fake-host.ts";
 import { FakeMachine } from "./fakes.ts";
 import { eventually, folder, orderOf, removeFolders, runs, testAgent } from "./fixture.ts";
+import { removeFolder } from "../support/remove-folder.ts";
 
 afterEach(removeFolders);
 
@@ -42,7 +43,7 @@ describe.each([
   it("is ended when the state folder is lost, so that its job does not run twice", async () => {
     const { stateDir, order, pids, next } = await started(containment);
     const [first = 0] = pids();
-    rmSync(join(stateDir, "default"), { recursive: true, force: true });
+    removeFolder(join(stateDir, "default"));
     const agent = next();
     const [strays] = await endStrays([agent.host]);
     // The rank and its shim.
