@@ -102,7 +102,7 @@ export function openScratch(): Scratch {
         cwd: folder,
         env,
         encoding: "utf8",
-        timeout: 300_000,
+        timeout: 600_000,
       });
       if (done.status !== 0)
         // The command that failed is the last that `-x` shows. Reports of a run cut long messages off, so it comes first.

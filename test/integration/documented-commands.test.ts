@@ -3,8 +3,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { blocksThatNeed, openScratch, type Scratch } from "../docs/pages.ts";
 
-/** A block starts and ends a fleet of its own; on a busy machine that alone takes a minute. */
-const TIMEOUT_MS = 600_000;
+/** A block starts and ends a fleet of its own; on a busy machine that alone takes minutes. Longer than two calls of `run` may take. */
+const TIMEOUT_MS = 1_300_000;
 
 /** What a reader should see, by a part of the block that prints it. */
 const WANTED = [
@@ -22,7 +22,7 @@ afterEach(() => {
   } finally {
     scratch.remove();
   }
-});
+}, TIMEOUT_MS);
 
 const blocks = blocksThatNeed("fleet").map((block) => ({
   ...block,

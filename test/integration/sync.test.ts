@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openScratch, type Scratch } from "../docs/pages.ts";
 
-const LONG_MS = 600_000;
+const LONG_MS = 700_000;
 
 let scratch: Scratch;
 beforeAll(() => {
