@@ -13,6 +13,8 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
+/** Of the cluster whose contact must last, three times as long as this. */
+const SILENCE_S = 12;
 /** Of the cluster whose link is cut. Long, because a machine that is busy for less changes nothing of what has to come before what. */
 const CUT_SILENCE_S = 20;
 const FLEET = `
@@ -22,8 +24,8 @@ clusters:
     site: here
     jurisdiction: EU
     simulated: true
-    silence: 8s
-    fence: 8s
+    silence: ${String(SILENCE_S)}s
+    fence: ${String(SILENCE_S)}s
     hosts:
       - { name: "a[1-3]", gpus: 4, type: H100 }
   - name: beta
@@ -66,7 +68,7 @@ const untilInContact = (otherThan = ""): Promise<{ runId: string; sinceS: number
 
 it("one contact outlasts its heartbeat timeout many times over", async () => {
   const first = await untilInContact();
-  await new Promise((wake) => setTimeout(wake, 25_000));
+  await new Promise((wake) => setTimeout(wake, 1_000 * 3 * SILENCE_S));
   expect(await contact()).toEqual(first);
 });
 
