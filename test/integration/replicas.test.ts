@@ -114,12 +114,12 @@ run: { command: "exec ${process.execPath} ${ENGINE} $ORBWEAVER_ENGINE_ARGS", gra
     expect(await answer(url, 4)).toContain("t0 t1 t2 t3 ");
     expect(await replicasOf("chat")).toBe(1);
 
-    // A burst wants more replicas than one has slots for, and keeps one of them busy for half a minute, in which the others come also on a slow machine.
-    const asked = Array.from({ length: 30 }, (_, at) => answer(url, 600, at % 2 === 0));
+    // A burst wants more replicas than one has slots for, and keeps one of them busy for longer than a minute, in which the others come also on a slow machine.
+    const asked = Array.from({ length: 30 }, (_, at) => answer(url, 1_500, at % 2 === 0));
     await expect.poll(() => replicasOf("chat"), { timeout: 120_000, interval: 250 }).toBe(3);
     const texts = await Promise.all(asked);
     for (const [at, text] of texts.entries()) {
-      expect(text).toContain("t599 ");
+      expect(text).toContain("t1499 ");
       expect(text.endsWith("data: [DONE]\n\n")).toBe(at % 2 === 0);
     }
     const metrics = await (await fetch(`${url}/metrics`)).text();
