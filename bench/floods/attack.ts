@@ -9,7 +9,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import type { AttackOrder } from "./attacker.ts";
-import { openBystander, timedJobs } from "./bystander.ts";
+import { openBystander, timedJobs, type Patience } from "./bystander.ts";
 import type { FloodTarget } from "./flood.ts";
 import type { FloodName } from "./floods.ts";
 
@@ -29,7 +29,7 @@ export interface AttackTimes {
   readonly afterMs: readonly number[];
 }
 
-export interface AttackSetting {
+export interface AttackSetting extends Patience {
   readonly address: string;
   readonly label: string;
   readonly idleMs: readonly number[];
@@ -40,9 +40,9 @@ export interface AttackSetting {
 export async function attack(
   target: FloodTarget,
   { flood, count, inFlight }: Attack,
-  { address, label, idleMs, jobsAfter }: AttackSetting,
+  { address, label, idleMs, jobsAfter, neverMs }: AttackSetting,
 ): Promise<AttackTimes> {
-  const bystander = openBystander(target, `${label}-during`);
+  const bystander = openBystander(target, { label: `${label}-during`, neverMs });
   const startedAtMs = performance.now();
   const taken = await flooded({
     flood,
@@ -54,7 +54,7 @@ export async function attack(
   });
   const floodMs = performance.now() - startedAtMs;
   const duringMs = await bystander.stop();
-  const afterMs = await timedJobs(target, { count: jobsAfter, label: `${label}-after` });
+  const afterMs = await timedJobs(target, { count: jobsAfter, label: `${label}-after`, neverMs });
   return { taken, floodMs, idleMs, duringMs, afterMs };
 }
 

@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { startWorld, type World } from "../support/world.ts";
-import { expectEnded, flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
+import { expectEnded, FLOOD_TEST_MS, flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ it.each(FLOODS)(
   async (order) => {
     expectEnded(await flooded(world, order));
   },
-  400_000,
+  FLOOD_TEST_MS,
 );
 
 /** One whose history takes longer than a workflow task may is given up and begun anew, again and again: then the fleet never answers. */

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, inject, it } from "vitest";
 import { startWorld, type World } from "../support/world.ts";
-import { expectEnded, flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
+import { expectEnded, FLOOD_TEST_MS, flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -15,5 +15,5 @@ it.each(FLOODS)(
   async (order) => {
     expectEnded(await flooded(world, order));
   },
-  400_000,
+  FLOOD_TEST_MS,
 );

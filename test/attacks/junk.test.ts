@@ -8,7 +8,7 @@ import proto from "@temporalio/proto";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
-import { expectEnded, flooded, FLOODED_FLEET } from "./flooded-fleet.ts";
+import { expectEnded, FLOOD_TEST_MS, flooded, FLOODED_FLEET } from "./flooded-fleet.ts";
 
 const { WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND } =
   proto.temporal.api.enums.v1.WorkflowTaskFailedCause;
@@ -32,7 +32,7 @@ it.each([5_000, 10_000])(
     expect(deadLetters.length).toBeLessThanOrEqual(50);
     expect(await failuresByTheServer()).toEqual([]);
   },
-  400_000,
+  FLOOD_TEST_MS,
 );
 
 /** Workflow tasks of the fleet's runs that the server failed because too much came while they were open (docs/decisions/0119-flooded-tasks-end.md). */
