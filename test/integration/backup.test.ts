@@ -66,7 +66,7 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   expect(await cli("logs", "held")).toContain("held until then");
   const { gpus } = JSON.parse(await cli("fleet", "show", "--json")) as { gpus: object };
   expect(gpus).toMatchObject({ held: 0, vacating: 0 });
-}, 400_000);
+}, 600_000);
 
 interface Doctored {
   readonly findings: readonly { readonly check: string; readonly verdict: string }[];
