@@ -243,12 +243,17 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
     database.prepare(query).all(values) as readonly Row[];
   if (isNew) {
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
-    database.exec(SCHEMA);
-    for (const table of ADDED_TABLES) database.exec(`CREATE ${ADDED_SCHEMA[table]}`);
-    const hasUntil = "SELECT 1 FROM pragma_table_info('uses') WHERE name = 'untilMs'";
-    if (all(hasUntil, {}).length === 0)
-      database.exec("ALTER TABLE uses ADD COLUMN untilMs REAL NOT NULL DEFAULT 0");
-    database.exec(`PRAGMA user_version = ${String(VERSION)}`);
+    // Another console may open it at the same time.
+    database
+      .transaction(() => {
+        database.exec(SCHEMA);
+        for (const table of ADDED_TABLES) database.exec(`CREATE ${ADDED_SCHEMA[table]}`);
+        const hasUntil = "SELECT 1 FROM pragma_table_info('uses') WHERE name = 'untilMs'";
+        if (all(hasUntil, {}).length === 0)
+          database.exec("ALTER TABLE uses ADD COLUMN untilMs REAL NOT NULL DEFAULT 0");
+        database.exec(`PRAGMA user_version = ${String(VERSION)}`);
+      })
+      .immediate();
   } else {
     for (const table of ADDED_TABLES)
       if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = ?").get(table) === undefined)
