@@ -209,8 +209,8 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     move: async (fleet, { isQueuedAnyway = false } = {}) => {
       const there = client.workflow.getHandle(fleetWorkflowId(fleet));
       await asked(client, `fleet ${fleet}`, () => there.describe());
-      const { spec } = await view();
-      if (!isQueuedAnyway && spec !== undefined) {
+      const spec = isQueuedAnyway ? undefined : (await view()).spec;
+      if (spec !== undefined) {
         const { checkChange } = await import("./never-starts.ts");
         await checkChange(client, spec, { jobId, fleet, isNot: "moved" });
       }
