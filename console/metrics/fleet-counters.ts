@@ -5,6 +5,7 @@
  * Names and units are OpenMetrics'; no label has a job's name. Cost of an event: O(what it granted, evicted, ended).
  */
 
+import { isDeepStrictEqual } from "node:util";
 import {
   Counter,
   Histogram,
@@ -202,5 +203,10 @@ function endedRuns(
 ): readonly RunNote[] {
   if (after === undefined || after === before) return [];
   const last = before?.at(-1);
-  return after.slice(last === undefined ? 0 : after.lastIndexOf(last) + 1);
+  if (last === undefined) return after;
+  // A ledger that was packed meanwhile has equal notes, not the same ones.
+  const same = after.lastIndexOf(last);
+  return after.slice(
+    (same < 0 ? after.findLastIndex((note) => isDeepStrictEqual(note, last)) : same) + 1,
+  );
 }
