@@ -18,8 +18,7 @@ import { FOLDER_PART_BYTES } from "../streams/folder-pack.ts";
 export const FOLDER_PATH = "/v1/folders";
 
 export interface FolderStore {
-  /** Answers with the part; 404 where there is none. */
-  /** Whether there is such a part. */
+  /** Answers with the part, 404 where there is none; whether there is one. */
   readonly send: (hash: string, response: ServerResponse) => Promise<boolean>;
   /** Takes the body as a part of this sender's. */
   readonly take: (request: IncomingMessage, sender: PartSender) => Promise<TakenPart>;

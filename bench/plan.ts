@@ -59,7 +59,10 @@ export const planBench: Bench = {
       "a graph of your own: METIS, MSR, PipeDream, edges",
     ],
     ["orbweaver bench plan --only cuts --seeds 3 --rivals 0", "a quick look"],
-    ["orbweaver bench plan --only splits --seed 7", "the search beside all splits: some minutes"],
+    [
+      "orbweaver bench plan --only splits --seed 7",
+      "the search beside all splits of a hundred sites: takes long",
+    ],
     ["orbweaver bench plan --only four-sites --json", "two large models, for a machine"],
   ],
   draws: true,

@@ -62,7 +62,8 @@ export async function measureSplits(
     const found = await judgeSplit(name, of);
     if (found === undefined) left += 1;
     else judged.push(found);
-    if (judged.length % 10 === 0) say(`plan: ${String(judged.length)} of ${CASES} splits judged`);
+    // Cases take long, and whoever interrupts waits for the next word.
+    say(`plan: ${String(judged.length)} of ${String(CASES)} splits judged`);
   }
   const rates = judged.map(({ rate }) => rate);
   const seconds = judged.map(({ seconds: own }) => own);
