@@ -5,7 +5,6 @@
  * Names and units are OpenMetrics'; no label has a job's name. Cost of an event: O(what it granted, evicted, ended).
  */
 
-import { isDeepStrictEqual } from "node:util";
 import {
   Counter,
   Histogram,
@@ -16,8 +15,9 @@ import {
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import { leaseId, token as tokenOf } from "../../domain/values/ids.ts";
-import type { Ledger, RunNote } from "../../scheduling/ledger/ledger.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import { endedRuns } from "./ended-runs.ts";
 
 /** 10 ms to a week, in steps of about three. */
 const WAIT_BUCKETS: readonly number[] = [
@@ -194,19 +194,4 @@ function grantedBy(before: Ledger, { nextToken, leases }: Ledger): readonly Leas
     if (lease !== undefined) granted.push(lease);
   }
   return granted;
-}
-
-/** The notes behind the last one that was there before; old ones leave at the front. */
-function endedRuns(
-  before: readonly RunNote[] | undefined,
-  after: readonly RunNote[] | undefined,
-): readonly RunNote[] {
-  if (after === undefined || after === before) return [];
-  const last = before?.at(-1);
-  if (last === undefined) return after;
-  // A ledger that was packed meanwhile has equal notes, not the same ones.
-  const same = after.lastIndexOf(last);
-  return after.slice(
-    (same < 0 ? after.findLastIndex((note) => isDeepStrictEqual(note, last)) : same) + 1,
-  );
 }

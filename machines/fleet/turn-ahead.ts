@@ -8,11 +8,12 @@
 
 import type { FeedAt } from "../../protocol/control-contract.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
-import { JOINT_TURN_RULES } from "../../scheduling/ledger/ledger.ts";
 import { mustContinue } from "./continue.ts";
 import { update, type FleetState, type FleetStep } from "./state.ts";
 import { isQuick, type Question } from "./words.ts";
 
+/** From these rules on the plan that follows if all words pass is asked for together with their proof (docs/decisions/0172). */
+const JOINT_TURN_RULES = 8;
 /** Requests and leases of a ledger for which a turn is played that may come otherwise. */
 const MOST_HELD = 256;
 

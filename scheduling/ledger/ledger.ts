@@ -131,8 +131,6 @@ export const FAIR_INBOX_RULES = 8;
 export const GONE_GRANT_RULES = 8;
 /** A request that the fleet's description can never satisfy gives way once, and not again to others of its kind (docs/decisions/0178). */
 export const JUDGED_ONCE_RULES = 8;
-/** The plan that follows if all words pass is asked for together with their proof (docs/decisions/0172). */
-export const JOINT_TURN_RULES = 8;
 
 export interface Ledger {
   readonly applyVersion: number;
