@@ -108,7 +108,8 @@ const SWAP_CELLS = 24_000;
 /** Splits whose steps are played, and the work for all of them: moments × units. */
 const PLAYED = 8;
 const PLAYED_WORK = 16e6;
-/** The same for borders that are moved in the end. */
+/** The same for units that change places, and for borders that are moved in the end. */
+const SWAPPED_WORK = 2e6;
 const SHIFTED_WORK = 6e6;
 
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
@@ -158,7 +159,7 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     for (const start of starts) keep(swapped(search, start));
   }
   const [first, ...others] = played([...byDegrees.values()].sort(byTime), search).sort(byTime);
-  const best = first && playedShifts(first, search);
+  const best = first && playedShifts(playedSwaps(first, search), search);
   if (best === undefined)
     return { kind: "blocked", message: shortfall({ model, site, batch, sums }) };
   return {
@@ -206,11 +207,8 @@ function swapped(search: Search, start: Candidate): Candidate {
     isAny = false;
     for (let a = 0; a < count && left > 0; a += 1) {
       for (let b = a + 1; b < count && left > 0; b += 1) {
-        const cells = [...best.split.cells];
-        const [unitA, unitB] = [cells[a], cells[b]];
-        if (unitA === undefined || unitB === undefined || unitA.host === unitB.host) continue;
-        cells[a] = unitB;
-        cells[b] = unitA;
+        const cells = exchanged(best.split.cells, a, b);
+        if (cells === undefined) continue;
         left -= 1;
         const next = { ...best.split, cells };
         // Among equal GPUs the stages stay as they are.
@@ -258,6 +256,43 @@ function played(
     onCandidate?.(candidate.split, time);
     return { ...candidate, time };
   });
+}
+
+/** Units of two cells changed places while the played step gets shorter. */
+function playedSwaps(start: Candidate, { request, sums }: Search): Candidate {
+  const { site, onCandidate } = request;
+  const { cells, microBatches, runs = 1 } = start.split;
+  const work = microBatches * runs * cells.length ** 2 * expertDegree(start.split);
+  let left = SWAPPED_WORK;
+  let best = start;
+  for (let isAny = true; isAny;) {
+    isAny = false;
+    for (let a = 0; a < cells.length; a += 1)
+      for (let b = a + 1; b < cells.length; b += 1) {
+        const changed = exchanged(best.split.cells, a, b);
+        if (changed === undefined) continue;
+        left -= work;
+        if (left < 0) return best;
+        const split = { ...best.split, cells: changed };
+        if (!isHeldEverywhere(split, site, sums)) continue;
+        const time = playedStep(split, { site, sums });
+        if (time.totalMs >= best.time.totalMs - 1e-9) continue;
+        onCandidate?.(split, time);
+        best = { split, time, arrangement: `${start.arrangement}, played units swapped` };
+        isAny = true;
+      }
+  }
+  return best;
+}
+
+/** With the units of two cells in each other's place; undefined where both are on one host. */
+function exchanged(cells: readonly Unit[], a: number, b: number): readonly Unit[] | undefined {
+  const [unitA, unitB] = [cells[a], cells[b]];
+  if (unitA === undefined || unitB === undefined || unitA.host === unitB.host) return undefined;
+  const changed = [...cells];
+  changed[a] = unitB;
+  changed[b] = unitA;
+  return changed;
 }
 
 /**
