@@ -1,0 +1,131 @@
+/**
+ * @file The last choice among the best splits, by played steps: as the links share what is sent, where a bound lets all of it collide.
+ *
+ * Cost: the work stated of each part, moments × units.
+ */
+
+import { otherRuns, plainArrangements, type Candidate, type Search } from "./candidates.ts";
+import { clusterOrders } from "./cluster-orders.ts";
+import { unitsOf, type Unit } from "./site.ts";
+import { expertDegree, type Split } from "./split.ts";
+import { isHeldEverywhere, shiftedBy } from "./stage-bounds.ts";
+import { playedStep } from "./step-time.ts";
+
+/** Splits whose steps are played, and the work for all of them: moments × units. */
+const PLAYED = 8;
+const PLAYED_WORK = 16e6;
+/** The same for units that change places, and for borders that are moved in the end. */
+const SWAPPED_WORK = 2e6;
+const SHIFTED_WORK = 6e6;
+
+/** Those with the shortest bounds, as the links share their steps; the others keep their bounds. */
+export function played(
+  sorted: readonly Candidate[],
+  { request: { site, onCandidate }, sums }: Search,
+): Candidate[] {
+  let left = PLAYED_WORK;
+  return sorted.map((candidate, place) => {
+    const { cells, microBatches, runs = 1, experts = 1 } = candidate.split;
+    left -= microBatches * runs * cells.length ** 2 * experts;
+    if (place >= PLAYED || left < 0) return candidate;
+    const time = playedStep(candidate.split, { site, sums });
+    onCandidate?.(candidate.split, time);
+    return { ...candidate, time };
+  });
+}
+
+/** Units of two cells changed places while the played step gets shorter. */
+export function playedSwaps(start: Candidate, { request, sums }: Search): Candidate {
+  const { site, onCandidate } = request;
+  const { cells, microBatches, runs = 1 } = start.split;
+  const work = microBatches * runs * cells.length ** 2 * expertDegree(start.split);
+  let left = SWAPPED_WORK;
+  let best = start;
+  for (let isAny = true; isAny;) {
+    isAny = false;
+    for (let a = 0; a < cells.length; a += 1)
+      for (let b = a + 1; b < cells.length; b += 1) {
+        const changed = exchanged(best.split.cells, a, b);
+        if (changed === undefined) continue;
+        left -= work;
+        if (left < 0) return best;
+        const split = { ...best.split, cells: changed };
+        if (!isHeldEverywhere(split, site, sums)) continue;
+        const time = playedStep(split, { site, sums });
+        if (time.totalMs >= best.time.totalMs - 1e-9) continue;
+        onCandidate?.(split, time);
+        best = { split, time, arrangement: `${start.arrangement}, played units swapped` };
+        isAny = true;
+      }
+  }
+  return best;
+}
+
+/** With the units of two cells in each other's place; undefined where both are on one host. */
+export function exchanged(
+  cells: readonly Unit[],
+  a: number,
+  b: number,
+): readonly Unit[] | undefined {
+  const [unitA, unitB] = [cells[a], cells[b]];
+  if (unitA === undefined || unitB === undefined || unitA.host === unitB.host) return undefined;
+  const changed = [...cells];
+  changed[a] = unitB;
+  changed[b] = unitA;
+  return changed;
+}
+
+/**
+ * Other numbers of runs on the same cells and on plain ones, then borders moved one layer at a time, while the played step gets shorter: the bound does not
+ * know which sends meet on a link.
+ */
+export function playedShifts(start: Candidate, search: Search): Candidate {
+  const { site } = search.request;
+  const { microBatches, cells } = start.split;
+  const work = microBatches * cells.length ** 2 * expertDegree(start.split);
+  let left = SHIFTED_WORK;
+  let found = start;
+  const units = unitsOf(site, start.split.width) ?? [];
+  const orders = [units, ...clusterOrders(site, units)];
+  for (const cells of [start.split.cells, ...plainOrders(search, start.split, orders)])
+    for (const split of otherRuns(search, { ...start.split, cells })) {
+      left -= work * (split.runs ?? 1);
+      if (left < 0) return found;
+      const time = playedStep(split, { site, sums: search.sums });
+      search.request.onCandidate?.(split, time);
+      if (time.totalMs < found.time.totalMs) found = { ...found, split, time };
+    }
+  if (found.split.runs !== undefined) return found;
+  let best = found;
+  for (let isAny = true; isAny;) {
+    isAny = false;
+    for (let border = 1; border < found.split.stages; border += 1)
+      for (const by of [-1, 1]) {
+        const split = shiftedBy(best.split, border, by);
+        if (split === undefined || !isHeldEverywhere(split, site, search.sums)) continue;
+        left -= work;
+        if (left < 0) return best;
+        const time = playedStep(split, { site, sums: search.sums });
+        if (time.totalMs >= best.time.totalMs - 1e-9) continue;
+        search.request.onCandidate?.(split, time);
+        best = { ...best, split, time };
+        isAny = true;
+      }
+  }
+  return best;
+}
+
+/** Pipelines and replicas kept together, of units in each of these orders; none where some units stay idle. */
+export function plainOrders(
+  { request: { site } }: Search,
+  { stages, replicas, contexts = 1 }: Split,
+  orders: readonly (readonly Unit[])[],
+): readonly (readonly Unit[])[] {
+  return orders
+    .filter(({ length }) => length === stages * replicas)
+    .flatMap((units) =>
+      plainArrangements(site, { stages, replicas, contexts }, units)
+        .slice(0, 2)
+        .map(([, cells]) => cells),
+    );
+}
