@@ -28,7 +28,7 @@ import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
-import { exchanged, plainOrders, played, playedShifts, playedSwaps } from "./played-choice.ts";
+import { plainOrders, played, playedShifts, playedSwaps } from "./played-choice.ts";
 import { unitsOf, type Unit } from "./site.ts";
 import {
   boundsOf,
@@ -46,6 +46,7 @@ import { isHeldEverywhere, levelledBounds, shiftedBounds } from "./stage-bounds.
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
 import { stageMemory } from "./stage-memory.ts";
 import type { StepParts } from "./step-time.ts";
+import { whileSwapsHelp } from "./unit-swaps.ts";
 
 export interface PlanRequest extends CandidateRequest {
   /** Megatron-Core where nobody says. */
@@ -176,29 +177,20 @@ function reordered(search: Search, finalist: Candidate, units: readonly Unit[]):
 
 /** Units of two cells changed places while that shortens the step. */
 function swapped(search: Search, start: Candidate): Candidate {
-  let best = start;
-  const count = start.split.cells.length;
-  let left = Math.min(SWAP_ATTEMPTS, Math.ceil(SWAP_CELLS / count));
+  const arrangement = `${start.arrangement}, units swapped`;
+  let left = Math.min(SWAP_ATTEMPTS, Math.ceil(SWAP_CELLS / start.split.cells.length));
   const isMixed = new Set(search.request.site.hosts.map(({ gpuType }) => gpuType)).size > 1;
-  for (let isAny = true; isAny && left > 0;) {
-    isAny = false;
-    for (let a = 0; a < count && left > 0; a += 1) {
-      for (let b = a + 1; b < count && left > 0; b += 1) {
-        const cells = exchanged(best.split.cells, a, b);
-        if (cells === undefined) continue;
-        left -= 1;
-        const next = { ...best.split, cells };
-        // Among equal GPUs the stages stay as they are.
-        const tried = isMixed
-          ? evaluated(search, next, best.arrangement)
-          : timed(search, next, best.arrangement);
-        if (tried === undefined || tried.time.totalMs >= best.time.totalMs - 1e-9) continue;
-        best = { ...tried, arrangement: `${start.arrangement}, units swapped` };
-        isAny = true;
-      }
-    }
-  }
-  best = levelled(search, best);
+  const exchanged = whileSwapsHelp(start, (next, best) => {
+    if (left === 0) return "enough";
+    left -= 1;
+    // Among equal GPUs the stages stay as they are.
+    const tried = isMixed
+      ? evaluated(search, next, best.arrangement)
+      : timed(search, next, best.arrangement);
+    if (tried === undefined || tried.time.totalMs >= best.time.totalMs - 1e-9) return undefined;
+    return { ...tried, arrangement };
+  });
+  const best = levelled(search, exchanged);
   const shifted = shiftedBounds(best.split, search.request.site, search.sums);
   const again = timed(search, shifted, best.arrangement);
   return again.time.totalMs <= best.time.totalMs ? again : best;

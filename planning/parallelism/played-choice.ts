@@ -10,6 +10,7 @@ import { unitsOf, type Unit } from "./site.ts";
 import { expertDegree, type Split } from "./split.ts";
 import { isHeldEverywhere, shiftedBy } from "./stage-bounds.ts";
 import { playedStep } from "./step-time.ts";
+import { whileSwapsHelp } from "./unit-swaps.ts";
 
 /** Splits whose steps are played, and the work for all of them: moments × units. */
 const PLAYED = 8;
@@ -39,40 +40,17 @@ export function playedSwaps(start: Candidate, { request, sums }: Search): Candid
   const { site, onCandidate } = request;
   const { cells, microBatches, runs = 1 } = start.split;
   const work = microBatches * runs * cells.length ** 2 * expertDegree(start.split);
+  const arrangement = `${start.arrangement}, played units swapped`;
   let left = SWAPPED_WORK;
-  let best = start;
-  for (let isAny = true; isAny;) {
-    isAny = false;
-    for (let a = 0; a < cells.length; a += 1)
-      for (let b = a + 1; b < cells.length; b += 1) {
-        const changed = exchanged(best.split.cells, a, b);
-        if (changed === undefined) continue;
-        left -= work;
-        if (left < 0) return best;
-        const split = { ...best.split, cells: changed };
-        if (!isHeldEverywhere(split, site, sums)) continue;
-        const time = playedStep(split, { site, sums });
-        if (time.totalMs >= best.time.totalMs - 1e-9) continue;
-        onCandidate?.(split, time);
-        best = { split, time, arrangement: `${start.arrangement}, played units swapped` };
-        isAny = true;
-      }
-  }
-  return best;
-}
-
-/** With the units of two cells in each other's place; undefined where both are on one host. */
-export function exchanged(
-  cells: readonly Unit[],
-  a: number,
-  b: number,
-): readonly Unit[] | undefined {
-  const [unitA, unitB] = [cells[a], cells[b]];
-  if (unitA === undefined || unitB === undefined || unitA.host === unitB.host) return undefined;
-  const changed = [...cells];
-  changed[a] = unitB;
-  changed[b] = unitA;
-  return changed;
+  return whileSwapsHelp(start, (split, best) => {
+    left -= work;
+    if (left < 0) return "enough";
+    if (!isHeldEverywhere(split, site, sums)) return undefined;
+    const time = playedStep(split, { site, sums });
+    if (time.totalMs >= best.time.totalMs - 1e-9) return undefined;
+    onCandidate?.(split, time);
+    return { split, time, arrangement };
+  });
 }
 
 /**
