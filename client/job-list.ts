@@ -38,7 +38,10 @@ import { translated } from "./server-error.ts";
 
 /** What a row's memo has for lists. */
 const MEMOS = [ARRAY_MEMO, CELL_MEMO, WAITS_MEMO] as const;
-const MOST_A_PAGE = 1_000;
+const ATTRIBUTES = [
+  ...[CLASS_KEY, CLUSTER_KEY, FLEET_KEY, GPUS_KEY, LABELS_KEY],
+  ...[NAME_KEY, STATE_KEY, TENANT_KEY, USER_KEY],
+].map(({ name }) => name);
 
 /** `ledger` asks for the fleet's present state, beside the first page; undefined when no fleet answers. */
 export async function* listJobs(
@@ -57,7 +60,7 @@ export async function* listJobs(
   const fits = jobFits(filter);
   let left = filter.limit ?? Infinity;
   if (left <= 0) return;
-  const pages = jobRows(client, { query, pageSize: Math.min(left, MOST_A_PAGE), memos: MEMOS });
+  const pages = jobRows(client, { query, limit: left, attributes: ATTRIBUTES, memos: MEMOS });
   const nextPage = async (): Promise<IteratorResult<readonly JobRow[]>> => {
     try {
       return await pages.next();

@@ -197,6 +197,7 @@ async function bundleShim() {
 async function bundleLightVerbs() {
   const near = createRequire(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js"));
   const webpack = near("webpack");
+  const Minimizer = createRequire(near.resolve("webpack"))("minimizer-webpack-plugin");
   const { LIGHT_VERBS } = await import(
     pathToFileURL(path.join(ROOT, "dist/cli/light-verbs.js")).href
   );
@@ -208,8 +209,21 @@ async function bundleLightVerbs() {
     context: ROOT,
     entry: path.join(folder, "program.js"),
     output: { path: folder, filename: "light.cjs", library: { type: "commonjs2" } },
-    // Stack traces name functions and modules.
-    optimization: { minimize: false, moduleIds: "named" },
+    // Half of the text is comments and indentation, which every start would read. Stack traces name functions and modules, and the text is ASCII: a character
+    // beyond it would double the memory of the whole and the time to read it.
+    optimization: {
+      moduleIds: "named",
+      minimizer: [
+        new Minimizer({
+          extractComments: false,
+          terserOptions: {
+            mangle: false,
+            compress: false,
+            format: { ascii_only: true, semicolons: false, comments: /@license|@preserve|^!/ },
+          },
+        }),
+      ],
+    },
     module: {
       parser: {
         javascript: {
@@ -246,7 +260,6 @@ async function bundleLightVerbs() {
   const stats = await promisify(compiler.run.bind(compiler))();
   await promisify(compiler.close.bind(compiler))();
   if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
-  keepInAscii(path.join(folder, "light.cjs"));
   keepCompiled(path.join(folder, "light.cjs"));
 }
 
@@ -261,13 +274,6 @@ function calledByClients() {
   const text = [...sources, ...library].map((file) => readFileSync(file, "utf8")).join("\n");
   const named = new Set([...text.matchAll(/\.\s*(\w+)/g)].map(([, name]) => name));
   return (method) => named.has(method);
-}
-
-/** One character beyond Latin letters doubles the memory of the whole text, and any beyond ASCII the time to read it. */
-function keepInAscii(file) {
-  const text = readFileSync(file, "utf8");
-  const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  writeFileSync(file, text.replaceAll(/[^\x00-\x7f]/g, escaped));
 }
 
 /** How the bundle in `dist/cli` imports what it does not hold; undefined for what it holds. */

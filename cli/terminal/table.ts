@@ -2,10 +2,10 @@
  * @file Lays out rows in columns so that a line fits the width: names are shortened, numbers and states never.
  *
  * When the columns at their natural width are too wide together, the widest shrinkable column loses one character at a time
- * (ties: the leftmost) down to its least width, so long names are cut before short ones. A cut ends in an ellipsis.
+ * (ties: the leftmost) down to its least width, so long names are cut before short ones. A cut ends in an ellipsis. Widths are those
+ * on a terminal: colours have none, wide characters two. A cell of several lines makes its row as high. Cost: linear in the text.
  */
 
-import Table from "cli-table3";
 import { stripVTControlCharacters } from "node:util";
 
 export interface Column {
@@ -23,21 +23,22 @@ export function tableText(
   rows: readonly (readonly string[])[],
   width: number,
 ): string {
-  const natural = columns.map(({ title }, index) =>
-    Math.max(title.length, ...rows.map((row) => cellWidth(row[index] ?? ""))),
+  const lines = [columns.map(({ title }) => title), ...rows.flatMap(linesOf)];
+  const natural = columns.map((_, index) =>
+    lines.reduce((widest, line) => Math.max(widest, cellWidth(line[index] ?? "")), 0),
   );
-  const table = new Table({
-    head: columns.map(({ title }) => title),
-    chars: { ...NO_LINES, middle: GAP },
-    colWidths: [...shrunkWidths(columns, natural, width)],
-    colAligns: columns.map(({ isRight }) => (isRight === true ? "right" : "left")),
-    style: { head: [], border: [], "padding-left": 0, "padding-right": 0, compact: true },
-  });
-  for (const row of rows) table.push([...row]);
-  return table
-    .toString()
-    .split("\n")
-    .map((line) => line.trimEnd())
+  const widths = shrunkWidths(columns, natural, width);
+  return lines
+    .map((line) =>
+      columns
+        .map(({ isRight }, index) => {
+          const cell = fitted(line[index] ?? "", widths[index] ?? 0);
+          const padding = " ".repeat(Math.max(0, (widths[index] ?? 0) - cellWidth(cell)));
+          return isRight === true ? padding + cell : cell + padding;
+        })
+        .join(GAP)
+        .trimEnd(),
+    )
     .join("\n");
 }
 
@@ -77,23 +78,47 @@ export function factsText(facts: readonly (readonly [string, string | undefined]
     .join("\n");
 }
 
-const NO_LINES = {
-  top: "",
-  "top-mid": "",
-  "top-left": "",
-  "top-right": "",
-  bottom: "",
-  "bottom-mid": "",
-  "bottom-left": "",
-  "bottom-right": "",
-  left: "",
-  "left-mid": "",
-  mid: "",
-  "mid-mid": "",
-  right: "",
-  "right-mid": "",
-};
+function linesOf(row: readonly string[]): readonly (readonly string[])[] {
+  if (!row.some((cell) => cell.includes("\n"))) return [row];
+  const cells = row.map((cell) => cell.split("\n"));
+  const height = Math.max(...cells.map(({ length }) => length));
+  return Array.from({ length: height }, (_, at) => cells.map((lines) => lines[at] ?? ""));
+}
+
+const COLOUR_OR_CHARACTER = /\u001b\[[\d;]*m|[^]/gu;
+
+/** Colours stay whole, so that the one which ends a cut text ends it. */
+function fitted(cell: string, width: number): string {
+  if (cellWidth(cell) <= width) return cell;
+  let room = width - ELLIPSIS.length;
+  let isCut = false;
+  let text = "";
+  for (const [part] of cell.matchAll(COLOUR_OR_CHARACTER)) {
+    if (part.startsWith("\u001b[")) text += part;
+    else if (!isCut) {
+      room -= cellWidth(part);
+      isCut = room < 0;
+      text += isCut ? ELLIPSIS : part;
+    }
+  }
+  return text;
+}
+
+const ELLIPSIS = "…";
+const PLAIN = /^[\x20-\x7e]*$/;
+const WITHOUT_WIDTH = /^[\p{Mark}\p{Format}]$/u;
+const HALF_WIDTH = /^[\uff61-\uffdc]$/;
+const WIDE =
+  /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\u3000-\u303e\uff01-\uff60\uffe0-\uffe6]$/u;
 
 function cellWidth(cell: string): number {
-  return stripVTControlCharacters(cell).length;
+  if (PLAIN.test(cell)) return cell.length;
+  const seen = stripVTControlCharacters(cell);
+  if (PLAIN.test(seen)) return seen.length;
+  let cells = 0;
+  for (const character of seen) {
+    if (WITHOUT_WIDTH.test(character)) continue;
+    cells += WIDE.test(character) && !HALF_WIDTH.test(character) ? 2 : 1;
+  }
+  return cells;
 }

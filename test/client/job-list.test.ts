@@ -2,6 +2,8 @@
 
 import type { Client } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
+import proto from "@temporalio/proto";
+import type { RPCImplCallback } from "protobufjs";
 import { describe, expect, it } from "vitest";
 import { visibilityQuery, type JobFilter } from "../../client/job-filter.ts";
 import { listedJob, listJobs } from "../../client/job-list.ts";
@@ -158,20 +160,33 @@ function raw({
   };
 }
 
+const { ListWorkflowExecutionsRequest: Request, ListWorkflowExecutionsResponse: Response } =
+  proto.temporal.api.workflowservice.v1;
+
 /** What a listing uses of a client: pages, each asked for with the token of the one before. */
-function fakeClient(pages: readonly (readonly unknown[])[]): Client {
+function fakeClient(pages: readonly (readonly unknown[])[], asked?: number[]): Client {
   const payloadConverter = {
     fromPayload: ({ data }: { data: Uint8Array }): unknown =>
       JSON.parse(Buffer.from(data).toString("utf8")),
   };
   const found = {
     options: { namespace: "n", loadedDataConverter: { payloadCodecs: [], payloadConverter } },
+    withMetadata: (metadata: object, call: () => Promise<unknown>) => {
+      expect(metadata).toEqual({ "temporal-namespace": "n" });
+      return call();
+    },
     workflowService: {
-      listWorkflowExecutions: ({ nextPageToken: [at = 0] }: { nextPageToken: Uint8Array }) =>
-        Promise.resolve({
-          executions: pages[at],
+      rpcImpl: ({ name }: { name: string }, bytes: Uint8Array, callback: RPCImplCallback) => {
+        const { nextPageToken, query } = Request.decode(bytes);
+        const [at = 0] = nextPageToken;
+        if (name !== "ListWorkflowExecutions" || query === "") throw new Error(name);
+        const page = {
+          executions: pages[at] as object[],
           nextPageToken: at + 1 < pages.length ? Uint8Array.of(at + 1) : new Uint8Array(),
-        }),
+        };
+        asked?.push(at);
+        callback(null, Response.encode(page).finish());
+      },
     },
   };
   return found as unknown as Client;
@@ -189,6 +204,23 @@ describe("rows of visibility", () => {
     const pages = [[raw({ id: "a" }), raw({ id: "b" })], [raw({ id: "c" })]];
     expect((await listed(pages)).map(({ jobId: id }) => id)).toEqual(["a", "b", "c"]);
     expect((await listed(pages, { limit: 1 })).map(({ jobId: id }) => id)).toEqual(["a"]);
+  });
+
+  it("are asked for a page ahead, but not beyond the limit", async () => {
+    const pages = [[raw({ id: "a" })], [raw({ id: "b" })], [raw({ id: "c" })]];
+    const read = async (limit?: number): Promise<readonly number[]> => {
+      const asked: number[] = [];
+      const filter = limit === undefined ? {} : { limit };
+      const known = { fleet: "f", filter, ledger: () => Promise.resolve(undefined) };
+      const jobs = listJobs(fakeClient(pages, asked), known);
+      await jobs.next();
+      const atFirst = asked.length;
+      for await (const _ of jobs);
+      return [atFirst, asked.length];
+    };
+    expect(await read()).toEqual([2, 3]);
+    expect(await read(1)).toEqual([1, 1]);
+    expect(await read(2)).toEqual([2, 2]);
   });
 
   it("have attributes, times and the memo's entries for lists; one of a strange form counts for nothing", async () => {

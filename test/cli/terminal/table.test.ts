@@ -58,6 +58,32 @@ it("never makes a line longer than the width while names can still give way", ()
   );
 });
 
+it.each([
+  ["漢字", "漢字    x"],
+  ["é\u0301a", "é\u0301a      x"],
+  ["ｱｲ", "ｱｲ      x"],
+  ["🙂", "🙂      x"],
+  ["a\nbcdefg", "a       x\nbcdefg"],
+])("%j takes the columns that a terminal gives it", (cell, want) => {
+  const columns = [{ title: "A-NAME" }, { title: "X" }];
+  expect(tableText(columns, [[cell, "x"]], 80)).toBe(`A-NAME  X\n${want}`);
+});
+
+it("cuts wide characters whole, and a colour ends with the cut text", () => {
+  const cut = (cell: string): string | undefined =>
+    tableText([{ title: "A", least: 4 }, { title: "X" }], [[cell, "x"]], 7).split("\n")[1];
+  expect(cut("漢字漢字")).toBe("漢…   x");
+  expect(cut("\u001b[31mfailed\u001b[39m")).toBe("\u001b[31mfai…\u001b[39m  x");
+});
+
+it("lays out ten thousand rows as it lays out one", () => {
+  const row = (at: number): string[] => [`job-${String(at)}`, "pending", "8", "WaitingForGpus"];
+  const all = Array.from({ length: 10_000 }, (_, at) => row(10_000 + at));
+  const lines = tableText(COLUMNS, all, 80).split("\n");
+  expect(lines).toHaveLength(10_001);
+  expect(lines[7_001]).toBe(tableText(COLUMNS, [row(17_000)], 80).split("\n")[1]);
+});
+
 it("stops at the least widths, although the line is then too long", () => {
   expect(shrunkWidths(COLUMNS, [20, 9, 4, 20], 10)).toEqual([8, 9, 4, 6]);
 });
