@@ -1,10 +1,11 @@
 /**
- * @file Verbs that talk to the Temporal server and to nothing else. `tools/build.mjs` puts them into one file, `light.cjs`, which loads in a third
+ * @file Verbs that talk to the Temporal server, and read job files, and nothing else. `tools/build.mjs` puts them into one file, `light.cjs`, which loads in a third
  * of the time of its hundred modules; `main.ts` starts it. Any other verb is loaded module by module.
  */
 
 /** The files of the verbs, by the words that name them, aliases included. */
 export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
+  ["submit", "jobs/submit"],
   ["list", "jobs/list"],
   ["ls", "jobs/list"],
   ["status", "jobs/status"],
@@ -26,8 +27,8 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["fence", "fleet/fence"],
 ]);
 
-/** A decision is replayed with Temporal's worker; ended jobs come from a database with code of its platform; a codec is a module of the user's, which a bundle cannot import. */
-const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec", "--ended"];
+/** A decision is replayed with Temporal's worker; a what-if decides, with models; ended jobs come from a database with code of its platform; a codec is a module of the user's, which a bundle cannot import. */
+const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec", "--ended", "--what-if"];
 
 /** `env`: names the codec, too. */
 export const isLightRun = (

@@ -278,14 +278,15 @@ function calledByClients() {
 
 /** How the bundle in `dist/cli` imports what it does not hold; undefined for what it holds. */
 function outsideOfBundle(request, context, light) {
-  if (/^(@temporalio\/worker|onnxruntime-node|highs)$/.test(request)) return request;
+  if (/^(@temporalio\/worker|onnxruntime-node|highs|libsql)$/.test(request)) return request;
   if (!request.startsWith(".") || context.includes("node_modules")) return undefined;
   const cli = path.join(ROOT, "dist/cli");
   const file = path.relative(cli, path.resolve(context, request)).split(path.sep).join("/");
   const isHeavyVerb = context === cli && file.startsWith("verbs/") && !light.has(`./${file}`);
-  const isHeavy = /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$|^history\//.test(
-    file,
-  );
+  const isHeavy =
+    /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$|^history\/|^command\/what-if\.js$/.test(
+      file,
+    );
   return isHeavy
     ? file.startsWith("../")
       ? file

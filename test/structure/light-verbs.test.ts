@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { isLightRun, LIGHT_VERBS } from "../../cli/light-verbs.ts";
 import { VERB_GROUPS } from "../../cli/verb-list.ts";
-import { packagesOf, reach, sources } from "./sources.ts";
+import { packagesOf, reach, sources, type ImportOf } from "./sources.ts";
 
 /** Workers, solvers, models, shells: what no question to the server needs. */
 const HEAVY = [
@@ -15,6 +15,9 @@ const HEAVY = [
   "pino",
   "@bomb.sh/tab",
 ];
+
+/** Outside of the bundle; a run with its flag takes no bundle. */
+const WHAT_IF = "cli/command/what-if.ts";
 
 describe("the command line", () => {
   it("prints its version without any package", () => {
@@ -39,7 +42,8 @@ describe("the command line", () => {
     expect(loaded).toContain("@temporalio/client");
     expect(loaded.filter((name) => HEAVY.includes(name))).toEqual([]);
     const roots = sources.filter((source) => source.file === `cli/verbs/${file}.ts`);
-    const files = [...reach(roots, ({ isTypeOnly }) => !isTypeOnly)];
+    const isBundled = (each: ImportOf): boolean => !each.isTypeOnly && each.file !== WHAT_IF;
+    const files = [...reach(roots, isBundled)];
     expect(files.filter((each) => /^(models|solvers)\//.test(each))).toEqual([]);
   });
 
@@ -49,10 +53,12 @@ describe("the command line", () => {
     expect(light.flat().sort()).toEqual([...LIGHT_VERBS.keys()].sort());
   });
 
-  it("takes the bundle for light verbs, and not for a replayed decision or a codec of the user", () => {
+  it("takes the bundle for light verbs, and not for a replayed decision, a what-if or a codec of the user", () => {
     expect(isLightRun(["list", "--json"], {})).toBe(true);
     expect(isLightRun(["status", "job-1"], {})).toBe(true);
     expect(isLightRun(["explain", "job-1", "--decision"], {})).toBe(false);
+    expect(isLightRun(["submit", "--json", "job.yaml"], {})).toBe(true);
+    expect(isLightRun(["submit", "--what-if", "job.yaml"], {})).toBe(false);
     expect(isLightRun(["list", "--codec=./own.mjs"], {})).toBe(false);
     expect(isLightRun(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe(false);
     expect(isLightRun(["worker", "--role", "fleet"], {})).toBe(false);

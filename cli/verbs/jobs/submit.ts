@@ -28,7 +28,6 @@ import { afterItsNamesakes } from "../../command/singleton.ts";
 import { checkCronFlags, submitCron } from "../../command/submit-cron.ts";
 import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { tellWhatIf } from "../../command/what-if.ts";
 import { outsidersOf, withIds } from "../../command/job-documents.ts";
 import { addJobOptions } from "../../command/job-options.ts";
 
@@ -162,6 +161,8 @@ async function ask(
       "--what-if submits nothing that --wait or --follow could wait for. Leave one out.",
     );
   }
+  // With the brain and its models.
+  const { tellWhatIf } = await import("../../command/what-if.ts");
   await context.withSession(values, (session) =>
     tellWhatIf(context, session, { asked: jobs, isJson: values.json === true }),
   );
