@@ -32,8 +32,11 @@ const WHY: Readonly<Record<KeepingRule, Why>> = {
   "no-checkpoint": () => "same tenant and class, and no checkpoint would keep the work",
   "higher-priority": (of) =>
     `same tenant and class, priority ${of("leastPriority")} or more, above ${of("priority")}`,
-  "served-less": (of) =>
-    `same tenant and class, and has not used up level ${of("level")} of service`,
+  "served-less": (of, { waitingGpus = 0, heldGpus = 0 }) =>
+    `same tenant and class, and has not used up level ${of("level")} of service` +
+    (waitingGpus > heldGpus
+      ? `, which lasts longer as ${of("waitingGpus")} GPUs wait and ${of("heldGpus")} are held`
+      : ""),
   "own-due": (of) =>
     `${of("needGpus")} GPUs more exceed this tenant's due: it holds ${of("heldGpus")} of ${of("dueGpus")} (weight ${of("tenantWeight")})`,
   "class-due": (of) =>

@@ -69,8 +69,8 @@ export function preempt(
   const givingWay = isKnown ? undefined : byRight(["order"]);
   if (givingWay === undefined) {
     if (kind !== undefined) preemption.failed.note(kind, reservations);
-    const { nowMs, victims: book, taken } = account;
-    plan.wakeAt(nextByOrderMs(gang, { order, index: book.index, book, nowMs, taken }));
+    const { victims: book } = account;
+    plan.wakeAt(nextByOrderMs(gang, { ...account, order, index: book.index, book }));
   }
   return givingWay;
 }

@@ -18,7 +18,7 @@ import { DEFAULT_RIGHTS } from "../preemption/plan-preemption.ts";
 import { drf as drfQueue } from "../queue/drf.ts";
 import { fifo as fifoQueue } from "../queue/fifo.ts";
 import { largestFirst } from "../queue/largest-first.ts";
-import { leastServed } from "../queue/service-order.ts";
+import { leastServedStretched } from "../queue/service-order.ts";
 import { tawfq as tawfqQueue } from "../queue/tawfq.ts";
 
 /** The first cluster that holds the gang, the lowest GPU ids in it. */
@@ -32,7 +32,7 @@ export const tawfq: Policies = {
   placements: { buddy: compactOnly(buddy) },
   isPreempting: true,
   rights: [...DEFAULT_RIGHTS, "order"],
-  order: leastServed,
+  order: leastServedStretched,
   isOpportunistic: true,
   hasInferenceHeadroom: true,
 };

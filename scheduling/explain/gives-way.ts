@@ -21,6 +21,7 @@ import { classFlow, tenantFlow } from "../ledger/rules/flow.ts";
 import { hostConditionOf, isSuitable, largestAcceptable } from "../ledger/rules/grant-check.ts";
 import { isAffordable, openPreemption, type PreemptionAccount } from "../preemption/account.ts";
 import { evictableAtMs, lossOf } from "../preemption/eviction-cost.ts";
+import { stretchFor, waitingUpTo } from "../preemption/order-victims.ts";
 import { chooseVictims, dueRoom } from "../preemption/victim-choice.ts";
 import { levelOf } from "../queue/service-order.ts";
 
@@ -113,8 +114,9 @@ function lettingGoMs(
   if (rule === "budget") return affordableAtMs(request, { account, leases });
   if (rule !== "served-less" || order === undefined) return undefined;
   const rank = order.rankOf(request);
+  const stretch = stretchFor(request, { order, holdings: account.holdings });
   return earliest(
-    leases.map((lease) => Math.max(evictableAtMs(lease), order.givesWayAtMs(lease, rank))),
+    leases.map((lease) => Math.max(evictableAtMs(lease), order.givesWayAtMs(lease, rank, stretch))),
   );
 }
 
@@ -152,6 +154,9 @@ function rulesFor(
     }),
   );
   const { order } = DECIDE_POLICIES;
+  const stretch = order === undefined ? 1 : stretchFor(request, { order, holdings });
+  const mayGiveWay = (lease: Lease): boolean =>
+    order?.givesWay(lease, order.rankOf(request), { nowMs, stretch }) === true;
   const dueGpus = wanted !== undefined && wanted >= 1 ? wanted : undefined;
   const own = account.ledger.reservations?.get(request.jobId);
   const isRoomComing = own !== undefined && own.kind !== "backfill";
@@ -168,7 +173,7 @@ function rulesFor(
       if (lease.opportunistic !== undefined) return "lent";
       if (lease.terms?.checkpoint === undefined) return "no-checkpoint";
       if (lease.terms.priority > request.priority) return "higher-priority";
-      if (order?.givesWay(lease, order.rankOf(request), nowMs) !== true) return "served-less";
+      if (!mayGiveWay(lease)) return "served-less";
     } else {
       const [due, reclaim] = choices;
       const mayTake =
@@ -196,7 +201,11 @@ function numbersOf(
       return { priority: request.priority, leastPriority };
     }
     case "served-less":
-      return { level: levelOf(request) };
+      return {
+        level: levelOf(request),
+        waitingGpus: waitingUpTo(request, holdings),
+        heldGpus: heldIn(holdings, tenantFlow(request)),
+      };
     case "own-due":
       return {
         needGpus,

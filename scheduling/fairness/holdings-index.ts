@@ -17,7 +17,7 @@ import {
 } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { FleetIndex } from "../ledger/rules/fleet-index.ts";
-import { isUnstartable, quotaKeyOf, wantedGpus, type Holdings } from "./holdings.ts";
+import { isUnstartable, quotaKeyOf, waitingKey, wantedGpus, type Holdings } from "./holdings.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { classFlow, flowWeights, tenantFlow, type FlowWeights } from "../ledger/rules/flow.ts";
 
@@ -27,6 +27,7 @@ export interface HoldingsBook {
   readonly weightOf: FlowWeights;
   readonly held: Map<string, number>;
   readonly demand: Map<string, number>;
+  readonly waiting: Map<string, number>;
   readonly quota: Map<string, number>;
   readonly leases: Map<JobId, Map<LeaseId, Lease>>;
   /** As each job was when it was counted. */
@@ -49,6 +50,7 @@ export function openHoldingsBook(ledger: Ledger, index: FleetIndex): HoldingsBoo
     weightOf: flowWeights(shape.tenants, shape.policy),
     held: new Map(),
     demand: new Map(),
+    waiting: new Map(),
     quota: new Map(),
     leases: new Map(),
     counted: new Map(),
@@ -104,8 +106,9 @@ export function holdingsNow(
     }
   }
   changed.clear();
-  const { held, demand, quota } = book;
-  return { supplyGpus, weightOf, index, held: new Map(held), demand, quota: new Map(quota) };
+  const { held, demand, waiting, quota } = book;
+  const changing = { held: new Map(held), quota: new Map(quota) };
+  return { supplyGpus, weightOf, index, demand, waiting, ...changing };
 }
 
 function count(
@@ -120,8 +123,11 @@ function count(
     if (lease.eviction === undefined) hold(book, lease, { gpus: lease.gpus, sign });
     else stopping = lease;
   }
-  if (request !== undefined && stopping === undefined && !demandsNothing)
-    add(book.demand, tenantFlow(request), sign * wantedGpus(request));
+  if (request !== undefined && stopping === undefined && !demandsNothing) {
+    const more = sign * wantedGpus(request);
+    add(book.demand, tenantFlow(request), more);
+    add(book.waiting, waitingKey(tenantFlow(request), request.seq), more);
+  }
   const holder = request ?? stopping;
   if (reservation !== undefined && reservation.kind !== "backfill" && holder !== undefined)
     hold(book, holder, { gpus: reservation.gpus, sign });

@@ -33,6 +33,8 @@ export interface Holdings {
   readonly held: Map<string, number>;
   /** GPUs by tenant's flow. */
   readonly demand: ReadonlyMap<string, number>;
+  /** GPUs that requests wait for, by `waitingKey`. */
+  readonly waiting: ReadonlyMap<string, number>;
   /** GPUs by tenant and quota key, see `quotaKeyOf`. */
   readonly quota: Map<string, number>;
   /** Worked out when it is first asked for: granting moves demand from waiting to holding and changes no due. */
@@ -43,12 +45,14 @@ export interface Holdings {
 export function openHoldings(ledger: Ledger, index: FleetIndex, supplyGpus: number): Holdings {
   const { shape, leases, requests, reasons, reservations } = ledger;
   const demand = new Map<string, number>();
+  const waiting = new Map<string, number>();
   const holdings: Holdings = {
     supplyGpus,
     weightOf: flowWeights(shape.tenants, shape.policy),
     index,
     held: new Map(),
     demand,
+    waiting,
     quota: new Map(),
   };
   const stopping = new Map<JobId, Lease>();
@@ -63,6 +67,7 @@ export function openHoldings(ledger: Ledger, index: FleetIndex, supplyGpus: numb
     // What it holds and is to give up is in the account already.
     if (stopping.has(request.jobId)) continue;
     add(demand, tenantFlow(request), wantedGpus(request));
+    add(waiting, waitingKey(tenantFlow(request), request.seq), wantedGpus(request));
   }
   for (const { jobId, kind, gpus } of reservations?.values() ?? []) {
     const holder = requests.get(jobId) ?? stopping.get(jobId);
@@ -77,6 +82,9 @@ export const isUnstartable = (reason: PendingReason | undefined): boolean =>
 
 /** Of an array, all its gangs. */
 export const wantedGpus = ({ gang, slots }: PendingRequest): number => gang.gpus * (slots ?? 1);
+
+/** Of the requests of a tenant's flow whose jobs ask for the `seq`-th time. */
+export const waitingKey = (flow: string, seq: number): string => `${flow} ${String(seq)}`;
 
 /** The holder holds these GPUs from now on. */
 export const noteHeld = (holdings: Holdings, holder: Holder, gpus: readonly HostGpus[]): void =>

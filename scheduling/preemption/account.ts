@@ -8,7 +8,7 @@
 import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
 import type { HostGpus, Lease } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
-import type { LeaseId, TenantId } from "../../domain/values/ids.ts";
+import type { JobId, LeaseId, TenantId } from "../../domain/values/ids.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
 import { holdingsNow, type HoldingsBook } from "../fairness/holdings-index.ts";
 import { noteHeld, noteReleased, openHoldings, type Holdings } from "../fairness/holdings.ts";
@@ -26,6 +26,8 @@ export interface PreemptionAccount {
   readonly taken: Set<LeaseId>;
   /** GPU-seconds of others' work that the plan loses, by the tenant for whom. */
   readonly spent: Map<TenantId, number>;
+  /** Jobs that the plan gives GPUs, instead of those that were reserved for them. */
+  readonly served: Set<JobId>;
 }
 
 export interface PreemptionSources {
@@ -55,15 +57,24 @@ export function openPreemption(
     victims: victims ?? openVictimIndex(ledger, index),
     taken: new Set(),
     spent: new Map(),
+    served: new Set(),
   };
 }
 
-/** The cycle has granted these GPUs. */
-export const noteGranted = (
-  { holdings }: PreemptionAccount,
+/** The cycle has granted these GPUs, or evicts others from them. */
+export function noteGranted(
+  { holdings, ledger, served }: PreemptionAccount,
   request: PendingRequest,
   gpus: readonly HostGpus[],
-): void => noteHeld(holdings, request, gpus);
+): void {
+  const { jobId } = request;
+  const own = ledger.reservations?.get(jobId);
+  // What evictions have reserved for the job counts as held already; an array's further gangs come on top.
+  if (own !== undefined && own.kind !== "backfill" && !served.has(jobId))
+    noteReleased(holdings, request, own.gpus);
+  served.add(jobId);
+  noteHeld(holdings, request, gpus);
+}
 
 export interface Evicted {
   /** The beneficiary. */
@@ -83,7 +94,7 @@ export function noteEvicted(account: PreemptionAccount, { by, gpus, leases, lost
     noteReleased(holdings, lease, lease.gpus);
     noteHeld(holdings, lease, keep);
   }
-  noteHeld(holdings, by, gpus);
+  noteGranted(account, by, gpus);
   noteLoss(account, by.tenant, lost);
 }
 

@@ -13,7 +13,8 @@ import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { isSuitable } from "../ledger/rules/grant-check.ts";
 import { tenantFlow } from "../ledger/rules/flow.ts";
 import type { FleetIndex } from "../ledger/rules/fleet-index.ts";
-import type { ServiceOrder } from "../queue/service-order.ts";
+import { heldIn, waitingKey, type Holdings } from "../fairness/holdings.ts";
+import { levelOf, stretchOf, type ServiceOrder } from "../queue/service-order.ts";
 import { victimsIn, type Victim, type VictimIndex } from "./candidate-index.ts";
 import { lossOf } from "./eviction-cost.ts";
 import type { VictimChoice } from "./victim-choice.ts";
@@ -22,6 +23,7 @@ export interface OrderSearch {
   readonly order: ServiceOrder;
   readonly index: FleetIndex;
   readonly book: VictimIndex;
+  readonly holdings: Holdings;
   readonly nowMs: number;
   /** Leases that the plan evicts already. */
   readonly taken: ReadonlySet<LeaseId>;
@@ -47,6 +49,27 @@ export function victimsByOrder(request: PendingRequest, search: OrderSearch): Vi
 export const nextByOrderMs = (request: PendingRequest, search: OrderSearch): number =>
   outlookOf(request, search).nextMs;
 
+/** Of the levels that a lease must have used up to give way to the request. */
+export function stretchFor(
+  request: PendingRequest,
+  { order, holdings }: Pick<OrderSearch, "order" | "holdings">,
+): number {
+  if (order.mostStretch === 1) return 1;
+  return stretchOf(order, waitingUpTo(request, holdings), heldIn(holdings, tenantFlow(request)));
+}
+
+/** GPUs that wait in the flow of the request on its level or below, its own included; the last level has no end and is not counted. */
+export function waitingUpTo(
+  request: PendingRequest,
+  { waiting }: Pick<Holdings, "waiting">,
+): number {
+  const flow = tenantFlow(request);
+  let gpus = 0;
+  for (let seq = 0; seq <= levelOf(request) + 1; seq += 1)
+    gpus += waiting.get(waitingKey(flow, seq)) ?? 0;
+  return gpus;
+}
+
 /** Of all requests of one scope, rank and priority. */
 interface Outlook {
   /** Who gives way now, the most served first, whether the plan evicts it already or not. */
@@ -58,7 +81,8 @@ interface Outlook {
 /** Of a cycle, which has one set of leases that its plan evicts. */
 const OUTLOOKS = new WeakMap<OrderSearch["taken"], Map<string, Outlook>>();
 
-function outlookOf(request: PendingRequest, { order, book, nowMs, taken }: OrderSearch): Outlook {
+function outlookOf(request: PendingRequest, search: OrderSearch): Outlook {
+  const { order, book, nowMs, taken, holdings } = search;
   const outlooks = OUTLOOKS.get(taken) ?? new Map<string, Outlook>();
   OUTLOOKS.set(taken, outlooks);
   const rank = order.rankOf(request);
@@ -67,14 +91,15 @@ function outlookOf(request: PendingRequest, { order, book, nowMs, taken }: Order
   const key = `${scope} ${rank} ${request.priority}`;
   const known = outlooks.get(key);
   if (known !== undefined) return known;
+  const stretch = stretchFor(request, { order, holdings });
   const givers: Victim[] = [];
   let nextMs = Infinity;
   for (const victim of isFleet ? book.all.values() : victimsIn(book, scope)) {
     const { lease, fromMs } = victim;
     if (!isBelow(request, lease)) continue;
-    if (fromMs <= nowMs && order.givesWay(lease, rank, nowMs)) givers.push(victim);
+    if (fromMs <= nowMs && order.givesWay(lease, rank, { nowMs, stretch })) givers.push(victim);
     else {
-      const atMs = Math.max(fromMs, order.givesWayAtMs(lease, rank));
+      const atMs = Math.max(fromMs, order.givesWayAtMs(lease, rank, stretch));
       if (atMs > nowMs && atMs < nextMs) nextMs = atMs;
     }
   }

@@ -149,7 +149,7 @@ function choiceBy(
     return chooseVictims(request, wanted, right, { holdings, book, nowMs, taken, freeGpus });
   }
   if (order === undefined) return undefined;
-  return victimsByOrder(request, { order, index: book.index, book, nowMs, taken });
+  return victimsByOrder(request, { order, index: book.index, book, holdings, nowMs, taken });
 }
 
 const whyOf = (right: Right, { jobId }: PendingRequest, wanted: number): string =>

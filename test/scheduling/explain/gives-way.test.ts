@@ -30,7 +30,7 @@ test.each<[string, RequestSpec, RequestSpec, object]>([
     { priority: 2 },
     { priority: 2, leastPriority: 3 },
   ],
-  ["served-less", { checkpoint }, { seq: 9 }, { level: 7 }],
+  ["served-less", { checkpoint }, { seq: 9 }, { level: 7, waitingGpus: 0, heldGpus: 8 }],
   [
     "own-due",
     { tenant: "u" },
@@ -53,8 +53,22 @@ test("what time alone changes has a time: a protection, a level of service, an h
   const served = keptOf([["r", ALL, { checkpoint }]], { gpus: 4, seq: 2 });
   expect(firstOf(served)).toMatchObject({
     rule: "served-less",
-    numbers: { level: 1 },
+    numbers: { level: 1, waitingGpus: 4, heldGpus: 8 },
     untilMs: 900_000,
+  });
+  // It lasts one and a half times as long while twelve wait on it, and eight are held.
+  const waits = [
+    { job: "w", gpus: 4, seq: 2 },
+    { job: "v", gpus: 8, seq: 1 },
+  ];
+  const crowded = whoKeeps(
+    busyLedger(SHAPE, [["r", ALL, { checkpoint }]], waits),
+    jobId("w"),
+    NOW_MS,
+  );
+  expect(firstOf(crowded)).toMatchObject({
+    numbers: { level: 1, waitingGpus: 12, heldGpus: 8 },
+    untilMs: 1_350_000,
   });
 
   const poor = { ...SHAPE, policy: { ...DEFAULT_POLICY, preemptionBudgetGpuSeconds: 20 } };

@@ -73,10 +73,11 @@ describe("an account of holdings that is kept up to date", () => {
   });
 });
 
-const figures = ({ held, demand, quota, supplyGpus }: Holdings) => ({
+const figures = ({ held, demand, waiting, quota, supplyGpus }: Holdings) => ({
   supplyGpus,
   held: nonZero(held),
   demand: nonZero(demand),
+  waiting: nonZero(waiting),
   quota: nonZero(quota),
 });
 

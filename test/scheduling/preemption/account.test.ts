@@ -1,7 +1,7 @@
 /** @file The account of one cycle's preemption: later requests are judged after the grants and evictions before them. */
 import { describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../domain/fleet/fleet.ts";
-import { tenantId } from "../../../domain/values/ids.ts";
+import { jobId, tenantId } from "../../../domain/values/ids.ts";
 import { heldIn } from "../../../scheduling/fairness/holdings.ts";
 import { openHoldingsBook } from "../../../scheduling/fairness/holdings-index.ts";
 import { classFlow, tenantFlow } from "../../../scheduling/ledger/rules/flow.ts";
@@ -21,6 +21,7 @@ import { busyLedger, NOW_MS } from "./victims.ts";
 const SHAPE = fleetShape([{ hosts: [{}, {}] }]);
 const BUDGET = DEFAULT_POLICY.preemptionBudgetGpuSeconds;
 const H0 = gpus(["c0/h0", 0xff]);
+const H1 = gpus(["c0/h1", 0xff]);
 const NEXT: RequestSpec = { job: "next", class: "inference", tenant: "u", gpus: 8 };
 const LEDGER = busyLedger(SHAPE, [["run", H0]], [NEXT]);
 
@@ -77,6 +78,19 @@ describe("what the cycle does", () => {
     const { account, next, held } = open();
     noteGranted(account, next, gpus(["c0/h1", 0x0f]));
     expect(held()).toEqual([8, 4, 4]);
+  });
+
+  test("a grant of what evictions have reserved for the job is counted once, an array's further gangs on top", () => {
+    const reservation = { jobId: jobId("next"), kind: "preemption", sinceMs: 0, gpus: H1 } as const;
+    const { account, next, held } = open({
+      ...LEDGER,
+      reservations: new Map([[reservation.jobId, reservation]]),
+    });
+    expect(held()).toEqual([8, 8, 8]);
+    noteGranted(account, next, gpus(["c0/h1", 0x0f]));
+    expect(held()).toEqual([8, 4, 4]);
+    noteGranted(account, next, gpus(["c0/h1", 0x30]));
+    expect(held()).toEqual([8, 6, 6]);
   });
 
   test("an eviction moves GPUs from the victim, less what it keeps, to the beneficiary, whose tenant pays", () => {

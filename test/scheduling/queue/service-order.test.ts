@@ -10,10 +10,12 @@ import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import {
   GROWTH,
   leastServed,
+  leastServedStretched,
   levelOf,
   MOST_LEVELS,
   QUANTUM_GPU_MS,
   shortestRest,
+  stretchOf,
 } from "../../../scheduling/queue/service-order.ts";
 import { delayMs } from "../../../scheduling/queue/tawfq.ts";
 import { end, fleetShape, gangRequest, gpus, inbox, leased, readyLedger } from "../builders.ts";
@@ -33,26 +35,48 @@ const leaseWith = (ofIt: { readonly seq?: number; readonly gpus?: number }): Lea
   state: "held",
 });
 
+const at = (nowMs: number) => ({ nowMs, stretch: 1 });
+
 describe("least attained service", () => {
   test("a job is one level higher for each time that it asked before, up to the last", () => {
     expect([1, 2, 3, 50].map((seq) => levelOf({ seq }))).toEqual([0, 1, 2, MOST_LEVELS - 1]);
   });
 
   test("a run gives way to a new job when it has used up the first level, sooner with more GPUs", () => {
-    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 1 }), 0)).toBe(QUANTUM_GPU_MS);
-    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 8 }), 0)).toBe(QUANTUM_GPU_MS / 8);
-    expect(leastServed.givesWay(leaseWith({ gpus: 8 }), 0, QUANTUM_GPU_MS / 8 - 1)).toBe(false);
+    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 1 }), 0, 1)).toBe(QUANTUM_GPU_MS);
+    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 8 }), 0, 1)).toBe(QUANTUM_GPU_MS / 8);
+    expect(leastServed.givesWay(leaseWith({ gpus: 8 }), 0, at(QUANTUM_GPU_MS / 8 - 1))).toBe(false);
   });
 
   test("levels grow geometrically, and the last one has no end", () => {
-    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 1 }), 2)).toBe(QUANTUM_GPU_MS * GROWTH ** 2);
-    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 1 }), MOST_LEVELS - 1)).toBe(Infinity);
+    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 1 }), 2, 1)).toBe(
+      QUANTUM_GPU_MS * GROWTH ** 2,
+    );
+    expect(leastServed.givesWayAtMs(leaseWith({ gpus: 1 }), MOST_LEVELS - 1, 1)).toBe(Infinity);
   });
 
   test("a job that gave way before gives way to a new one at once", () => {
-    expect(leastServed.givesWay(leaseWith({ seq: 2 }), 0, 0)).toBe(true);
-    expect(leastServed.givesWay(leaseWith({ seq: 2 }), 1, 0)).toBe(false);
+    expect(leastServed.givesWay(leaseWith({ seq: 2 }), 0, at(0))).toBe(true);
+    expect(leastServed.givesWay(leaseWith({ seq: 2 }), 1, at(0))).toBe(false);
   });
+
+  test.each([
+    { waitingGpus: 0, heldGpus: 8, want: 1 },
+    { waitingGpus: 8, heldGpus: 8, want: 1 },
+    { waitingGpus: 20, heldGpus: 8, want: 2.5 },
+    { waitingGpus: 999, heldGpus: 8, want: GROWTH },
+    { waitingGpus: 3, heldGpus: 0, want: 3 },
+  ])(
+    "while $waitingGpus GPUs wait and $heldGpus are held, levels last $want times as long",
+    ({ waitingGpus, heldGpus, want }) => {
+      const stretch = stretchOf(leastServedStretched, waitingGpus, heldGpus);
+      expect(stretch).toBe(want);
+      expect(leastServedStretched.givesWayAtMs(leaseWith({ gpus: 1 }), 0, stretch)).toBe(
+        QUANTUM_GPU_MS * want,
+      );
+      expect(stretchOf(leastServed, waitingGpus, heldGpus)).toBe(1);
+    },
+  );
 
   test("a level's delay grows and is bounded, so that age overtakes", () => {
     const delays = Array.from({ length: MOST_LEVELS }, (_, level) => delayMs(level));
@@ -68,8 +92,8 @@ test("an oracle's job gives way where its rest is clearly longer", () => {
   };
   const rank = (limitMs: number): number =>
     shortestRest.rankOf({ ...gangRequest({ gpus: 8, timeLimitMs: ms(limitMs) }), arrival: 0 });
-  expect(shortestRest.givesWay(limited, rank(400), 0)).toBe(true);
-  expect(shortestRest.givesWay(limited, rank(400), 300)).toBe(false);
+  expect(shortestRest.givesWay(limited, rank(400), at(0))).toBe(true);
+  expect(shortestRest.givesWay(limited, rank(400), at(300))).toBe(false);
 });
 
 /** `long` and `other` hold the two hosts since time 0, and a new job of the tenant of `long` wants one. */
@@ -100,6 +124,18 @@ describe("in a cycle", () => {
     ],
   ])("not where it %s", (_why, spec) => {
     expect(victims(contended(spec))).toEqual([]);
+  });
+
+  test("later where more GPUs wait on the level than the tenant holds", () => {
+    const nowMs = 600_000;
+    const more = ["a", "b"].map((job) => {
+      const request = gangRequest({ job, gpus: 8, submittedAtMs: nowMs, requestedAtMs: nowMs });
+      return { kind: "request", request } as const;
+    });
+    const ledger = inbox(contended(), more, nowMs).ledger;
+    expect(victims(ledger)).toEqual([]);
+    expect(decide(ledger, nowMs).wakeAtMs).toBe((3 * QUANTUM_GPU_MS) / 8);
+    expect(victims(ledger, (3 * QUANTUM_GPU_MS) / 8)).toEqual(["long"]);
   });
 
   test("not before its level is used up, and the next cycle comes then", () => {
