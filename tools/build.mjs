@@ -60,7 +60,7 @@ const preloaded = () => [
 ];
 
 export async function build({ say = () => {} } = {}) {
-  buildSupervisor(say);
+  for (const name of Object.keys(PROGRAMS)) buildProgram(name, say);
   const stamp = inputStamp();
   const stampFile = path.join(ROOT, "dist", ".stamp");
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp) return;
@@ -106,44 +106,61 @@ export async function build({ say = () => {} } = {}) {
 }
 
 /**
- * The native supervisor, where there is a C compiler; the shim in Node does its work where there is none. Static, so that nothing of a job's
- * environment is looked at before its program. Beside the stamp, because a compiler may come later than the build.
+ * The programs in C, where there is a compiler. The native supervisor is static, so that nothing of a job's environment is looked at before its program; the
+ * shim in Node does its work where there is none. The program that asks NVML loads the driver's library; `nvidia-smi` is asked where there is none.
  */
-function buildSupervisor(say) {
+const PROGRAMS = {
+  supervisor: {
+    folder: "agent/native",
+    flags: ["-static"],
+    libraries: [],
+    without: "no native supervisor, launches take the one in Node",
+  },
+  nvml: {
+    folder: "agent/nvml",
+    flags: [],
+    libraries: ["-ldl"],
+    without: "NVML is not asked, nvidia-smi alone is",
+  },
+};
+
+/** Beside the stamp, because a compiler may come later than the build. */
+function buildProgram(name, say) {
   if (process.platform !== "linux") return;
-  const folder = path.join(ROOT, "agent/native");
+  const folder = path.join(ROOT, PROGRAMS[name].folder);
   // This file has the flags of the compiler.
   const sources = [
-    ...readdirSync(folder).map((name) => path.join(folder, name)),
+    ...readdirSync(folder).map((file) => path.join(folder, file)),
     fileURLToPath(import.meta.url),
   ];
-  const out = path.join(ROOT, "dist/agent/native", `supervisor-linux-${process.arch}`);
+  const out = path.join(ROOT, "dist/agent/native", `${name}-linux-${process.arch}`);
   const builtAt = existsSync(out) ? statSync(out).mtimeMs : 0;
   if (sources.every((file) => statSync(file).mtimeMs < builtAt)) return;
   mkdirSync(path.dirname(out), { recursive: true });
   const aside = `${out}.${process.pid}`;
-  const done = compileSupervisor(folder, aside);
+  const done = compileProgram(name, aside);
   // An agent may be running the old one.
   if (done.status === 0) renameSync(aside, out);
   else {
     // One of older sources would be taken for the present one.
     rmSync(out, { force: true });
-    say(
-      done.error === undefined
-        ? `no native supervisor, launches take the one in Node: ${done.stderr.trim()}`
-        : "no C compiler (cc), so launches take the supervisor in Node",
-    );
+    const why = done.error === undefined ? done.stderr.trim() : "no C compiler (cc)";
+    say(`${PROGRAMS[name].without}: ${why}`);
   }
 }
 
 /** The result of the compiler, `error` where there is none. */
-export function compileSupervisor(folder, out) {
-  const sources = readdirSync(folder).filter((name) => name.endsWith(".c"));
+export function compileProgram(name, out) {
+  const { flags, libraries } = PROGRAMS[name];
+  const folder = path.join(ROOT, PROGRAMS[name].folder);
+  const sources = readdirSync(folder).filter((file) => file.endsWith(".c"));
   return spawnSync(
     "cc",
     [
-      ...["-static", "-O2", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong"],
-      ...["-s", "-o", out, ...sources.sort().map((name) => path.join(folder, name))],
+      ...flags,
+      ...["-O2", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong"],
+      ...["-s", "-o", out, ...sources.sort().map((file) => path.join(folder, file))],
+      ...libraries,
     ],
     { encoding: "utf8" },
   );

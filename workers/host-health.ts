@@ -25,7 +25,8 @@ import { leaseChecker } from "../agent/health/lease-checks.ts";
 import { asideKeeper, type SeenFleet } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
-import { askNvidiaSmi, askProgram } from "../agent/system/machine-devices.ts";
+import { askDriver, askProgram, driverView, type DriverView } from "../agent/system/gpu-driver.ts";
+import { openXidLog } from "../agent/system/xid-log.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
 import { watchGpuUse } from "../agent/telemetry/gpu-use.ts";
@@ -37,6 +38,7 @@ import { drainUpdate, fleetWorkflowId, ledgerQuery, undrainUpdate } from "../pro
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { HealthRules } from "./health-file.ts";
 import type { ServedHost } from "./host-resources.ts";
+import { packageRoot } from "./server/package-root.ts";
 
 export interface HealthWatch {
   /** What this host is opened with: it takes the ends of its launches, and runs the operator's programs around them. */
@@ -145,22 +147,33 @@ const hasMachine = ({ health, hosts }: HealthSetup): boolean =>
   health?.isGpuChecked === true && hosts.some(({ gpus }) => gpus !== undefined);
 
 function watchUse({ hosts }: HealthSetup, closing: AbortSignal): HealthWatch["beat"] {
-  const path = process.env["PATH"];
+  const view = ownDriver();
   return watchGpuUse({
     ...{ clock: nodeClock, closing, hosts },
-    askDriver: () => askNvidiaSmi(path, GPU_USE_WORDS),
-    askTensor: () => askProgram(path, ["dcgmi", ...TENSOR_WORDS]),
+    askDriver: () => textOf(view, GPU_USE_WORDS),
+    askTensor: () => askProgram(view.path, ["dcgmi", ...TENSOR_WORDS]),
   });
 }
 
+const ownDriver = (): DriverView => driverView(process.env, packageRoot());
+
+const textOf = async (view: DriverView, words: readonly string[]): Promise<string | undefined> =>
+  (await askDriver(view, words))?.text;
+
 async function checkGpus(served: readonly AgentHost[], told: Told): Promise<void> {
   const { clock, closing, onNote } = told;
-  const log = openKernelLog(KERNEL_LOG, onNote);
+  const view = ownDriver();
+  const log =
+    openKernelLog(KERNEL_LOG) ??
+    openXidLog(view, { clock, onNote: (note) => onNote(`${KERNEL_LOG} is not read; ${note}`) });
   closing.addEventListener("abort", () => log.close(), { once: true });
-  const path = process.env["PATH"];
-  const query = () => askNvidiaSmi(path, ["-q", "-x"]);
-  const links = () => askNvidiaSmi(path, ["nvlink", "--status"]);
-  const check = createGpuCheck({ clock, onNote, query, links, readLog: () => log.read() });
+  const check = createGpuCheck({
+    ...{ clock, onNote },
+    query: () => textOf(view, ["-q", "-x"]),
+    links: () => textOf(view, ["nvlink", "--status"]),
+    linkErrors: () => textOf(view, ["nvlink", "--errorcounters"]),
+    readLog: () => log.read(),
+  });
   let broken: readonly number[] | "all" = [];
   await keepChecking(
     { prefix: GPU_FAULT, everyMs: GPU_CHECK_EVERY_MS },

@@ -10,7 +10,9 @@ import { parseGpuFaults, type GpuCondition } from "../../domain/fleet/gpu-faults
 import {
   linksDown,
   mostLinks,
+  parseNvlinkErrors,
   parseNvlinkStatus,
+  type LinkErrors,
   type LinksUp,
 } from "../../domain/fleet/nvlink-status.ts";
 import { parseXid, xidKind, xidText, type XidWord } from "../../domain/fleet/xid.ts";
@@ -19,10 +21,12 @@ import type { KernelRecord } from "../system/kernel-log.ts";
 
 export interface GpuCheckPorts {
   readonly clock: Clock;
-  /** The answer of `nvidia-smi -q -x`; undefined where there is no driver. Fails where it does. */
+  /** The driver's answer to `-q -x`; undefined where there is no driver. Fails where it does. */
   query(): Promise<string | undefined>;
   /** The answer of `nvidia-smi nvlink --status`, which not every driver has. */
   links(): Promise<string | undefined>;
+  /** The same of `nvidia-smi nvlink --errorcounters`. */
+  linkErrors(): Promise<string | undefined>;
   readLog(): readonly KernelRecord[];
   readonly onNote: (note: string) => void;
 }
@@ -58,6 +62,7 @@ export function createGpuCheck({
   clock,
   query,
   links,
+  linkErrors,
   readLog,
   onNote,
 }: GpuCheckPorts): () => Promise<GpuVerdict> {
@@ -65,12 +70,16 @@ export function createGpuCheck({
   let seen: Seen | undefined;
   let known: readonly string[] = [];
   let most: LinksUp = new Map();
+  let errors: LinkErrors | undefined;
   return async () => {
     const fresh = faultsIn(readLog(), clock.sinceBootMs(), onNote);
     held = [...held, ...fresh].filter(({ untilMs }) => untilMs > clock.sinceBootMs());
     const nowMs = clock.elapsedMs();
     if (seen === undefined || fresh.length > 0 || nowMs - seen.atMs >= QUERY_EVERY_MS) {
       const now = parseNvlinkStatus((await links().catch(() => undefined)) ?? "");
+      const counted = parseNvlinkErrors((await linkErrors().catch(() => undefined)) ?? "");
+      if (errors !== undefined) noteErrors(errors, counted, onNote);
+      errors = counted;
       most = mostLinks(most, now);
       seen = withLinks(await ask(query, nowMs), { most, now });
     }
@@ -96,16 +105,25 @@ function faultsIn(
   });
 }
 
+/** Links mend most errors by themselves, so they drain nothing; many of them tell of a link that will fall. */
+function noteErrors(before: LinkErrors, now: LinkErrors, onNote: (note: string) => void): void {
+  for (const [gpu, count] of now) {
+    const more = count - (before.get(gpu) ?? count);
+    if (more > 0)
+      onNote(`${gpu}: its NVLinks have counted ${more} errors more since they were last asked`);
+  }
+}
+
 async function ask(query: GpuCheckPorts["query"], atMs: number): Promise<Seen> {
   try {
     const answer = await query();
     const conditions = answer === undefined ? [] : parseGpuFaults(answer);
     return conditions === undefined
-      ? { atMs, conditions: [], failure: "nvidia-smi gives an answer of another form" }
+      ? { atMs, conditions: [], failure: "the driver gives an answer of another form" }
       : { atMs, conditions };
   } catch (error) {
     const [line = ""] = (error instanceof Error ? error.message : String(error)).split("\n");
-    return { atMs, conditions: [], failure: `nvidia-smi fails: ${line}` };
+    return { atMs, conditions: [], failure: `the driver does not answer: ${line}` };
   }
 }
 

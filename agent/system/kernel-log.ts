@@ -1,7 +1,7 @@
 /**
  * @file Reads what has come to the kernel log since the last read: records of `/dev/kmsg`, or lines of a file in the same form.
  *
- * A record begins with `priority,number,microseconds since boot,flags;`. A log that cannot be opened says nothing, once with the reason.
+ * A record begins with `priority,number,microseconds since boot,flags;`.
  */
 
 import { closeSync, constants, openSync, readSync } from "node:fs";
@@ -25,13 +25,14 @@ const RECORD_BYTES = 8_192;
 const MOST_RECORDS = 20_000;
 const RECORD = /^\d+,\d+,(\d+),[^;]*;(.*)$/;
 
-export function openKernelLog(file: string, onNote: (note: string) => void): KernelLog {
+/** Undefined where it may not be opened. */
+export function openKernelLog(file: string): KernelLog | undefined {
   let handle: number | undefined;
   let rest = "";
   try {
     handle = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    onNote(`the kernel log ${file} is not read, so no Xid is seen: ${String(error)}`);
+  } catch {
+    return undefined;
   }
   return {
     read: () => {

@@ -9,6 +9,7 @@ import type { NativeConnection } from "@temporalio/worker";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { driverView } from "../../agent/system/gpu-driver.ts";
 import { gpuNodes } from "../../agent/system/gpu-nodes.ts";
 import { migNodes } from "../../agent/system/mig-nodes.ts";
 import { isMigType } from "../../domain/values/gpu-types.ts";
@@ -25,6 +26,7 @@ import { hostResources, hostWeightsBytes } from "../../workers/host-resources.ts
 import { runAgent } from "../../workers/agent.ts";
 import { trustText } from "../../workers/submitter-check.ts";
 import { openNative, type ConnectionConfig } from "../../workers/connection.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
 import { stateRoot } from "../../workers/state.ts";
 import { clientOver } from "../../workers/workflow-worker.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
@@ -64,7 +66,7 @@ export async function runAgentRole(
     const { cluster, hosts } = hostsToServe(shape, fleet, settings);
     const shown = cluster.isSimulated
       ? undefined
-      : await machineDevices({ path: context.io.env["PATH"] });
+      : await machineDevices(driverView(context.io.env, packageRoot()));
     const differences = differencesHere(hosts, shown);
     for (const each of differences)
       logger.warn({ difference: each }, `not as in the fleet file: ${differenceText(each)}`);

@@ -1,6 +1,7 @@
 /** @file The GPUs of this machine, as its NVIDIA driver names them: kind, memory, board power, and how they are joined. */
 
-import { askNvidiaSmi, withInstances } from "../../agent/system/machine-devices.ts";
+import { askDriver, NVML_VARIABLE, type DriverView } from "../../agent/system/gpu-driver.ts";
+import { withInstances } from "../../agent/system/machine-devices.ts";
 import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
 import { gpuTypeOfDevice } from "../../domain/values/gpu-device-name.ts";
 import { isMigType } from "../../domain/values/gpu-types.ts";
@@ -26,24 +27,24 @@ const QUERY = [
 ];
 
 /**
- * `path`: where programs are looked for. Undefined on a machine without `nvidia-smi`.
- * Throws `BAD_INPUT` when `nvidia-smi` fails, and for GPUs of several kinds, which one entry of a fleet file cannot describe.
+ * Undefined on a machine without a driver.
+ * Throws `BAD_INPUT` when the driver fails, and for GPUs of several kinds, which one entry of a fleet file cannot describe.
  */
-export async function localGpus(path: string | undefined): Promise<LocalGpus | undefined> {
+export async function localGpus(view: DriverView): Promise<LocalGpus | undefined> {
   let gpus: readonly KindOfGpu[];
   try {
-    const answer = await askNvidiaSmi(path, ["-q", "-x"]);
+    const answer = await askDriver(view, ["-q", "-x"]);
     if (answer === undefined) return undefined;
-    const shown = parseDeviceQuery(answer);
+    const shown = parseDeviceQuery(answer.text);
     gpus =
       shown === undefined
-        ? listedGpus((await askNvidiaSmi(path, QUERY)) ?? "")
-        : (await withInstances(shown, path)).flatMap(leasedOf);
+        ? listedGpus((await askDriver(view, QUERY))?.text ?? "")
+        : (await withInstances(shown, view)).flatMap(leasedOf);
   } catch (error) {
     const said = error instanceof Error && "stdout" in error ? String(error.stdout) : "";
     throw new OrbweaverError(
       "BAD_INPUT",
-      `nvidia-smi fails: ${harmless(said.trim() || String(error))}. Mend the driver, or hide nvidia-smi from PATH for a fleet of made-up GPUs.`,
+      `the NVIDIA driver fails: ${harmless(said.trim() || (error instanceof Error ? error.message : String(error)))}. Mend the driver, or hide nvidia-smi from PATH and set ${NVML_VARIABLE}=off for a fleet of made-up GPUs.`,
     );
   }
   const [first] = gpus;
@@ -58,7 +59,7 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
   // Between instances there are no links.
   const topology = isMigType(first.type ?? "")
     ? undefined
-    : await askNvidiaSmi(path, ["topo", "-m"]).catch(() => undefined);
+    : (await askDriver(view, ["topo", "-m"]).catch(() => undefined))?.text;
   const { device, type, memoryMiB, watts } = first;
   return {
     device,

@@ -14,7 +14,12 @@ import { GPU_TYPES, gpuTypeName, knownGpuType } from "../../domain/values/gpu-ty
 import { byCodeUnit, clusterOf } from "../../domain/values/ids.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import { fleetSite, insideOf } from "../../planning/parallelism/fleet-site.ts";
-import { USUAL_WAYS, type PlanHost, type PlanSite } from "../../planning/parallelism/site.ts";
+import {
+  instancesProblem,
+  USUAL_WAYS,
+  type PlanHost,
+  type PlanSite,
+} from "../../planning/parallelism/site.ts";
 
 export interface SiteWays {
   /** GB/s between hosts of a cluster, and between clusters. */
@@ -49,6 +54,8 @@ function namedGpus(text: string): readonly NamedGpus[] {
 /** Without a fleet file. */
 export function writtenSite(text: string, ways: SiteWays): PlanSite {
   const hosts = namedGpus(text).map(({ host, count, type = DEFAULT_TYPE }): PlanHost => {
+    const instances = instancesProblem([{ id: host, gpuType: type }]);
+    if (instances !== undefined) throw new OrbweaverError("BAD_INPUT", `--gpus: ${instances}`);
     const facts = knownGpuType(type);
     const teraflops = gpuTeraflops(type);
     if (facts === undefined || teraflops === undefined)

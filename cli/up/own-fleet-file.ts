@@ -4,6 +4,8 @@
 
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { driverView } from "../../agent/system/gpu-driver.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
 import { localGpus } from "../command/local-gpus.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { fleetText, readable, TOPOLOGY } from "../command/own-fleet.ts";
@@ -31,7 +33,7 @@ export async function ownFleetFile(
 /** Undefined, with a word, where nobody but the user can say what they are: of two types, or of one that nobody knows. */
 async function ownGpus(context: CommandContext): Promise<ReturnType<typeof readable>> {
   try {
-    return readable(await localGpus(context.io.env["PATH"]), PLACE, (problem) =>
+    return readable(await localGpus(driverView(context.io.env, packageRoot())), PLACE, (problem) =>
       context.say(problem),
     );
   } catch (error) {

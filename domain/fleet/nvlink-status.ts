@@ -1,5 +1,6 @@
 /**
- * @file How many NVLinks of each GPU are up, as `nvidia-smi nvlink --status` says: below each GPU a line a link, with its speed or `<inactive>`.
+ * @file How many NVLinks of each GPU are up, as `nvidia-smi nvlink --status` says: below each GPU a line a link, with its speed or `<inactive>`; by NVML
+ * `<active>`, without a speed. And how many errors its links have counted, as `nvidia-smi nvlink --errorcounters` says.
  *
  * How many there should be no driver says: a card without a bridge has inactive ones for ever. So only what was up before is missed.
  */
@@ -14,7 +15,7 @@ export function parseNvlinkStatus(text: string): LinksUp {
     gpu = /^GPU \d+: .*\(UUID: (GPU-[^)]+)\)/.exec(line)?.[1] ?? gpu;
     const state = /^\s+Link \d+: (.+)$/.exec(line)?.[1];
     if (state === undefined || gpu === "") continue;
-    up.set(gpu, (up.get(gpu) ?? 0) + (/^[\d.]+ GB\/s/.test(state) ? 1 : 0));
+    up.set(gpu, (up.get(gpu) ?? 0) + (/^([\d.]+ GB\/s|<active>)/.test(state) ? 1 : 0));
   }
   return up;
 }
@@ -33,4 +34,18 @@ export function linksDown(
   const [should, up] = [most.get(gpu ?? "") ?? 0, now.get(gpu ?? "")];
   if (up === undefined || up >= should) return [];
   return [`${should - up} of ${should} NVLinks ${should - up === 1 ? "is" : "are"} down`];
+}
+
+/** What the links of a GPU have counted since the driver was loaded, summed over links and kinds of errors (replays, recoveries, CRC). By the ids of GPUs. */
+export type LinkErrors = ReadonlyMap<string, number>;
+
+export function parseNvlinkErrors(text: string): LinkErrors {
+  const errors = new Map<string, number>();
+  let gpu = "";
+  for (const line of text.split("\n")) {
+    gpu = /^GPU \d+: .*\(UUID: (GPU-[^)]+)\)/.exec(line)?.[1] ?? gpu;
+    const count = /^\s+Link \d+: (?:Replay|Recovery|CRC) Errors: (\d+)$/.exec(line)?.[1];
+    if (count !== undefined && gpu !== "") errors.set(gpu, (errors.get(gpu) ?? 0) + Number(count));
+  }
+  return errors;
 }

@@ -29,7 +29,7 @@ import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
 import { plainOrders, played, playedShifts, playedSwaps } from "./played-choice.ts";
-import { unitsOf, type Unit } from "./site.ts";
+import { instancesProblem, unitsOf, type Unit } from "./site.ts";
 import {
   boundsOf,
   expertDegree,
@@ -107,6 +107,8 @@ const LEVELLINGS = 3;
 const SWAP_CELLS = 24_000;
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
+  const instances = instancesProblem(site.hosts);
+  if (instances !== undefined) return { kind: "blocked", message: instances };
   const sums = layerSums(model, frameworkOn(site, request.framework));
   const search: Search = { request, sums, tried: 0 };
   let tooLarge = 0;

@@ -4,6 +4,8 @@
  * Three kinds of link: inside a host, between hosts of one cluster, between clusters. `gbs` is GB/s in one direction.
  */
 
+import { isMigType } from "../../domain/values/gpu-types.ts";
+
 export interface Way {
   readonly gbs: number;
   readonly latencyMs: number;
@@ -39,6 +41,19 @@ export const USUAL_WAYS = Object.freeze({
   fabric: { gbs: 1, latencyMs: 0.05, isAssumed: true },
   wan: { gbs: 0.625, latencyMs: 10, isAssumed: true },
 });
+
+/**
+ * Why no model is split over GPUs of these types; undefined where none is an instance of MIG. A process opens one instance, and none reaches another by peer
+ * access or NVLink, so the collectives of a plan do not run. Source: NVIDIA's MIG user guide, "Application Considerations".
+ */
+export function instancesProblem(
+  hosts: readonly Pick<PlanHost, "id" | "gpuType">[],
+): string | undefined {
+  const found = hosts.find(({ gpuType }) => isMigType(gpuType));
+  if (found === undefined) return undefined;
+  const [whole = ""] = found.gpuType.split(":");
+  return `${found.gpuType} of ${found.id} is an instance of MIG. Instances reach each other neither by NVLink nor by peer access, so no model is split over them. Name whole GPUs, such as ${whole}, or run one process an instance without a plan.`;
+}
 
 export function wayBetween(site: PlanSite, a: PlanHost, b: PlanHost): Way {
   if (a === b) return a.inside;

@@ -5,7 +5,7 @@
 
 import { gpuMemoryGbs, gpuTeraflops } from "../../domain/values/gpu-speed.ts";
 import { insideOf } from "../parallelism/fleet-site.ts";
-import type { PlanSite } from "../parallelism/site.ts";
+import { instancesProblem, type PlanSite } from "../parallelism/site.ts";
 import type { ServingGpu } from "./engine-time.ts";
 
 export interface ServingSite {
@@ -36,6 +36,8 @@ export function servingSite({ hosts }: PlanSite): ServingSiteAnswer {
       message: `a model is served by GPUs of one kind, not by ${types}. Name hosts of one kind.`,
     };
   }
+  const instances = instancesProblem(hosts);
+  if (instances !== undefined) return { kind: "blocked", message: instances };
   const [teraflops, memoryGbs] = [gpuTeraflops(gpuType), gpuMemoryGbs(gpuType)];
   if (teraflops === undefined || memoryGbs === undefined)
     return {

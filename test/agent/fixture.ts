@@ -15,7 +15,7 @@ import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
 import { hostSecrets } from "../../agent/system/host-secrets.ts";
 import { SUPERVISOR_VARIABLE } from "../../agent/system/native-supervisor.ts";
-import { compileSupervisor } from "../../tools/build.mjs";
+import { compileProgram } from "../../tools/build.mjs";
 import { createOrderActivities } from "../../agent/orders/order-activities.ts";
 import type { OrderCheck } from "../../agent/ports/order-check.ts";
 import { createRunActivities } from "../../agent/runs/run-activities.ts";
@@ -293,16 +293,27 @@ export const stateOf = (pid: number): string =>
 
 const built = new Map<string, string>();
 
+/** A program in C, compiled from the sources as they are now; "" without a compiler. */
+function compiled(name: "supervisor" | "nvml"): string {
+  const known = built.get(name);
+  if (known !== undefined) return known;
+  const out = join(mkdtempSync(join(tmpdir(), "orbweaver-native-")), name);
+  process.once("exit", () => rmSync(dirname(out), { recursive: true, force: true }));
+  built.set(name, compileProgram(name, out).status === 0 ? out : "");
+  return compiled(name);
+}
+
 /** The native supervisor, compiled from the sources as they are now. Undefined in the project of the fallback, and without a compiler. */
 export function builtNative(): string | undefined {
   if (process.env[SUPERVISOR_VARIABLE] === "node") return undefined;
-  const known = built.get("native");
-  if (known !== undefined) return known === "" ? undefined : known;
-  const out = join(mkdtempSync(join(tmpdir(), "orbweaver-native-")), "supervisor");
-  process.once("exit", () => rmSync(dirname(out), { recursive: true, force: true }));
-  const { status } = compileSupervisor(resolve(import.meta.dirname, "../../agent/native"), out);
-  built.set("native", status === 0 ? out : "");
-  return builtNative();
+  const path = compiled("supervisor");
+  return path === "" ? undefined : path;
+}
+
+/** The program that asks NVML. Undefined without a compiler. */
+export function builtNvml(): string | undefined {
+  const path = compiled("nvml");
+  return path === "" ? undefined : path;
 }
 
 /** The shim as JavaScript. */

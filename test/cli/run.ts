@@ -1,6 +1,7 @@
 /** @file Runs the command in this process with an outside of the test's own, and keeps what it said. */
 
 import { Writable } from "node:stream";
+import { NVML_VARIABLE } from "../../agent/system/gpu-driver.ts";
 import type { Io, OutputStream } from "../../cli/terminal/io.ts";
 import { runCli } from "../../cli/program.ts";
 import type { OpenSession, Session } from "../../cli/command/session.ts";
@@ -44,7 +45,8 @@ export async function run(words: readonly string[], outside: Outside = {}): Prom
         return Promise.resolve(outside.typed ?? "");
       },
     }),
-    env: { HOME: "/nonexistent", ...outside.env },
+    // A machine with GPUs of its own must not answer in place of a stand-in.
+    env: { HOME: "/nonexistent", [NVML_VARIABLE]: "off", ...outside.env },
     cwd: outside.cwd ?? process.cwd(),
     nowMs: () => outside.nowMs ?? 0,
     interrupted: outside.interrupted ?? new AbortController().signal,

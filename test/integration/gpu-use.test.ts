@@ -8,6 +8,7 @@ import { mkdtemp } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { NVML_VARIABLE } from "../../agent/system/gpu-driver.ts";
 import { cliOf } from "../support/own-cli.ts";
 import { standInNvidiaSmi } from "../support/stand-in-nvidia-smi.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -41,11 +42,13 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "orbweaver-use-"));
   use("93, 60000, 81559, 612", "0, 4, 81559, 70.1");
   process.env["PATH"] = `${join(dir, "bin")}:${path ?? ""}`;
+  process.env[NVML_VARIABLE] = "off";
   writeFileSync(join(dir, "fleet.yaml"), fleetFile());
   await cli("up", "--always-on", join(dir, "fleet.yaml"));
 });
 afterAll(async () => {
   process.env["PATH"] = path;
+  delete process.env[NVML_VARIABLE];
   await cli("down", "--stop-jobs").catch(() => undefined);
   removeFolder(dir);
 });

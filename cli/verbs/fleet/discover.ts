@@ -4,12 +4,14 @@ import type { Command } from "commander";
 import { existsSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
+import { driverView } from "../../../agent/system/gpu-driver.ts";
 import { machineDevices, type MachineDevices } from "../../../agent/system/machine-devices.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { harmless } from "../../../domain/values/file-problem.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { localGpus } from "../../command/local-gpus.ts";
 import { ownType, readable, typeNamed } from "../../command/own-fleet.ts";
+import { packageRoot } from "../../../workers/server/package-root.ts";
 
 interface DiscoverValues {
   readonly host: string;
@@ -28,7 +30,7 @@ export function fleetDiscoverVerb(context: CommandContext): Command {
     .verb("discover")
     .summary("write this host's part of a fleet file")
     .description(
-      "Prints a host's part of a fleet file: GPUs, type, processors and memory of this machine, with UUIDs, PCI addresses and network devices as comments. GPUs that MIG has divided count as their instances. Asks nvidia-smi, else counts PCI devices, which says no type: give it then with --type. Needs no connection.",
+      "Prints a host's part of a fleet file: GPUs, type, processors and memory of this machine, with UUIDs, PCI addresses and network devices as comments. GPUs that MIG has divided count as their instances. Asks NVML, else nvidia-smi, else counts PCI devices, which says no type: give it then with --type. Needs no connection.",
     )
     .option("--host <name>", "name of the host", hostname())
     .option("--type <type>", "GPU type (default: as the driver names it)")
@@ -43,7 +45,7 @@ export function fleetDiscoverVerb(context: CommandContext): Command {
     )
     .action(async (values: DiscoverValues) => {
       const { io } = context;
-      const found = await machineDevices({ path: io.env["PATH"] });
+      const found = await machineDevices(driverView(io.env, packageRoot()));
       if (values.json === true) return context.printJson({ host: values.host, ...found });
       const text = await partOf(context, found, values);
       if (values.topology !== undefined) writeTopology(context, found, values.topology);
@@ -60,13 +62,15 @@ async function partOf(
   if (gpus.length === 0)
     throw new OrbweaverError(
       "NOT_FOUND",
-      "this machine shows no NVIDIA GPU: nvidia-smi names none, and PCI has none. `orbweaver init` writes a fleet of made-up GPUs.",
+      "this machine shows no NVIDIA GPU: its driver names none, and PCI has none. `orbweaver init` writes a fleet of made-up GPUs.",
     );
   const place = { ...PLACE, ...(values.type !== undefined && { type: values.type }) };
   const local =
     source === "pci"
       ? undefined
-      : readable(await localGpus(context.io.env["PATH"]), place, (problem) => context.say(problem));
+      : readable(await localGpus(driverView(context.io.env, packageRoot())), place, (problem) =>
+          context.say(problem),
+        );
   if (local === undefined && values.type === undefined)
     throw new OrbweaverError(
       "BAD_INPUT",

@@ -10,7 +10,9 @@ import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { driverView } from "../../../agent/system/gpu-driver.ts";
 import { localGpus } from "../../command/local-gpus.ts";
+import { packageRoot } from "../../../workers/server/package-root.ts";
 import {
   fleetText,
   MADE_UP,
@@ -31,7 +33,7 @@ export function initVerb(context: CommandContext): Command {
     .verb("init")
     .summary("write a first fleet file for this machine")
     .description(
-      "Writes a fleet file with this machine as its one host: its GPUs and their topology as nvidia-smi shows them, and comments about what else the file can say. On a machine without an NVIDIA driver the GPUs are made up (a simulated cluster). Needs no connection.",
+      "Writes a fleet file with this machine as its one host: its GPUs and their topology as their driver shows them, and comments about what else the file can say. On a machine without an NVIDIA driver the GPUs are made up (a simulated cluster). Needs no connection.",
     )
     .argument("[file]", "the file to write", "fleet.yaml")
     .option("--site <name>", "where the machine stands", "here")
@@ -54,7 +56,7 @@ export function initVerb(context: CommandContext): Command {
       const { io } = context;
       const path = resolve(io.cwd, file);
       const topologyPath = resolve(dirname(path), TOPOLOGY);
-      const found = await localGpus(io.env["PATH"]);
+      const found = await localGpus(driverView(io.env, packageRoot()));
       const gpus = readable(found, values, (problem) => context.say(problem));
       const text = fleetText(gpus, values);
       const files = [

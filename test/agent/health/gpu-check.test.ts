@@ -39,8 +39,11 @@ function machine(answers: string | Error | undefined = SOUND) {
   const file = join(folder(), "kmsg");
   writeFileSync(file, "");
   const notes: string[] = [];
-  const log = openKernelLog(file, (note) => notes.push(note));
-  const state = { nowMs: 1_000, answer: answers, asked: 0, links: linkStatus([18, 18]) };
+  const log = openKernelLog(file);
+  const state = {
+    ...{ nowMs: 1_000, answer: answers, asked: 0 },
+    ...{ links: linkStatus([18, 18]), linkErrors: "" },
+  };
   const check = createGpuCheck({
     clock: { ...nodeClock, sinceBootMs: () => state.nowMs, elapsedMs: () => state.nowMs },
     query: () => {
@@ -51,7 +54,8 @@ function machine(answers: string | Error | undefined = SOUND) {
     },
     links: () =>
       state.links === "" ? Promise.reject(new Error("no nvlink")) : Promise.resolve(state.links),
-    readLog: () => log.read(),
+    linkErrors: () => Promise.resolve(state.linkErrors),
+    readLog: () => log?.read() ?? [],
     onNote: (note) => notes.push(note),
   });
   return { state, notes, check, write: (text: string) => appendFileSync(file, text) };
@@ -143,7 +147,10 @@ describe("the check of GPUs", () => {
     expect(await check()).toEqual({ kind: "failed", why: "GPU 0:28:00 is gone", gpus: "all" });
     state.nowMs += 60_000;
     state.answer = new Error("Command failed: nvidia-smi -q -x\nGPU is lost");
-    expect(await check()).toMatchObject({ why: /^nvidia-smi fails: Command failed/, gpus: "all" });
+    expect(await check()).toMatchObject({
+      why: /^the driver does not answer: Command failed/,
+      gpus: "all",
+    });
   });
 
   it("asks the driver once a minute where nothing happens", async () => {
@@ -155,11 +162,20 @@ describe("the check of GPUs", () => {
     expect(state.asked).toBe(2);
   });
 
-  it("says once that a log cannot be opened", () => {
-    const notes: string[] = [];
-    const log = openKernelLog(join(folder(), "none"), (note) => notes.push(note));
-    expect([log.read(), log.read()]).toEqual([[], []]);
-    expect(notes).toEqual([expect.stringContaining("ENOENT")]);
+  it("has no log where none can be opened", () => {
+    expect(openKernelLog(join(folder(), "none"))).toBeUndefined();
+  });
+
+  it("says how many errors the links of a GPU have counted more, and drains nothing for them", async () => {
+    const { state, notes, check } = machine();
+    const errors = (recoveries: number): string =>
+      `GPU 0: ${H100.device} (UUID: GPU-00000000-1111-2222-3333-444444444444)\n\t Link 0: Replay Errors: 2\n\t Link 0: Recovery Errors: ${recoveries}\n`;
+    for (const recoveries of [5, 5, 8]) {
+      state.linkErrors = errors(recoveries);
+      expect(await check()).toEqual({ kind: "passed" });
+      state.nowMs += 60_000;
+    }
+    expect(notes).toEqual([expect.stringMatching(/^GPU-00000000-1111.* 3 errors more/)]);
   });
 });
 

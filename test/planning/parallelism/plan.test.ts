@@ -12,6 +12,7 @@ import {
 } from "../../../planning/parallelism/site.ts";
 import { isHeldEverywhere } from "../../../planning/parallelism/stage-bounds.ts";
 import { layerSums } from "../../../planning/parallelism/split.ts";
+import { servingSite } from "../../../planning/serving/serving-site.ts";
 import { playedStep } from "../../../planning/parallelism/step-time.ts";
 import { solverFor } from "../../../solvers/index.ts";
 import { allBounds, host, preset, siteOf } from "./sites.ts";
@@ -30,6 +31,17 @@ async function planned(model: PlanModel, site: PlanSite, batch: number): Promise
 }
 
 describe("a plan", () => {
+  test("is none over instances of MIG, which reach each other by no link, and the reason names them", async () => {
+    const site = siteOf(host("a", 4), host("m", 4, { gpuType: "H100:1g.10gb" }));
+    const request = { model: preset("gpt2-1.3b"), site, batch: 64, random: randomFrom(1) };
+    expect(await planTraining(request)).toEqual({
+      kind: "blocked",
+      message: expect.stringMatching(/^H100:1g\.10gb of m is an instance of MIG/) as string,
+    });
+    const { kind } = servingSite(siteOf(host("m", 1, { gpuType: "H100:1g.10gb" })));
+    expect(kind).toBe("blocked");
+  });
+
   test.each([
     { model: "gpt2-1.3b", site: siteOf(host("a", 8)), batch: 64 },
     { model: "opt-6.7b", site: siteOf(host("a", 4), host("b", 2)), batch: 12 },

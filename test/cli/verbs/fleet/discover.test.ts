@@ -121,7 +121,10 @@ it("without a driver, GPUs are counted by PCI", async () => {
 describe("the fleet of `up` without a file", () => {
   const contextOf = (bin: string) =>
     // Nothing else of the context is used.
-    ({ io: { env: { PATH: bin } }, say: () => undefined }) as unknown as CommandContext;
+    ({
+      io: { env: { PATH: bin, ORBWEAVER_NVML: "off" } },
+      say: () => undefined,
+    }) as unknown as CommandContext;
 
   it("is this machine with its GPUs, and stays as it was written", async () => {
     const own = machine([H100, H100]);

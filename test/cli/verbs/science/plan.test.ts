@@ -253,7 +253,7 @@ test.each([
   },
   {
     words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8:H100:1g.10gb"],
-    want: /GPU type H100:1g\.10gb of a is not known/,
+    want: /H100:1g\.10gb of a is an instance of MIG.*Name whole GPUs, such as H100/,
   },
   {
     words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8", "--sequence", "2048"],
