@@ -2,7 +2,7 @@
  * @file A fleet as text: each GPU one character, hosts in a grid, tenants with their use of quotas.
  *
  * `#` leased · `~` its job has ended, the host has not confirmed yet · `.` free · `x` free on a drained host · `?` free on a
- * host without an agent · on a silent host `%` leased and `!` free · `|` free on a fenced host.
+ * host without an agent · `k` free, and kept for a gang that has lost a host · on a silent host `%` leased and `!` free · `|` free on a fenced host.
  */
 
 import type { Ledger } from "../../client/index.ts";
@@ -28,6 +28,8 @@ export interface GpuCounts {
   /** Of the leased GPUs: on silent hosts. */
   readonly heldSilent: number;
   readonly fenced: number;
+  /** Of a gang that has lost a host: nobody runs there, and others may not. */
+  readonly kept: number;
 }
 
 interface HostState {
@@ -46,7 +48,7 @@ export function fleetText(name: string, ledger: Ledger, layout: Layout): string 
   const clusters = ledger.shape.clusters.map((cluster) => clusterText(cluster, states, layout));
   return [
     folded(`fleet ${name}: ${countsText(counts)}; ${waitingText(ledger)}`, layout.width),
-    LEGEND,
+    counts.kept > 0 ? `${LEGEND}  k kept` : LEGEND,
     ...(counts.silent + counts.heldSilent + counts.fenced > 0 ? [SILENCE_LEGEND] : []),
     ...clusters.map((text) => `\n${text}`),
     `\n${tenantsText(ledger, layout)}`,
@@ -68,6 +70,10 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
     const masks = lease.state === "vacating" ? vacating : held;
     for (const { host, mask } of takenGpus(lease)) masks.set(host, (masks.get(host) ?? 0) | mask);
   }
+  const kept = new Map<HostId, number>();
+  for (const { kind, gpus } of ledger.reservations?.values() ?? [])
+    if (kind === "replace")
+      for (const { host, mask } of gpus) kept.set(host, (kept.get(host) ?? 0) | mask);
   const hosts = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
   return new Map(
     hosts.map((shape) => {
@@ -76,7 +82,8 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
       const idle = IDLE_SIGNS[hostConditionOf(status) ?? "none"];
       const map = Array.from({ length: shape.gpuCount }, (_, gpu) => {
         if ((((held.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return isSilent ? "%" : "#";
-        return (((vacating.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "~" : idle;
+        if ((((vacating.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "~";
+        return idle === "." && (((kept.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "k" : idle;
       });
       return [shape.id, { shape, map: map.join("") }] as const;
     }),
@@ -104,14 +111,17 @@ function countGpus(hosts: readonly HostState[]): GpuCounts {
     silent: count("!"),
     heldSilent: count("%"),
     fenced: count("|"),
+    kept: count("k"),
   };
 }
 
 function countsText(counts: GpuCounts): string {
-  const { total, held, vacating, free, drained, agentless, silent, heldSilent, fenced } = counts;
+  const { total, held, vacating, free, drained, agentless, silent, heldSilent, fenced, kept } =
+    counts;
   const rest = [
     `${String(held)} held${heldSilent > 0 ? ` (${String(heldSilent)} silent)` : ""}`,
     `${String(free)} free`,
+    ...(kept > 0 ? [`${String(kept)} kept`] : []),
     ...(vacating > 0 ? [`${String(vacating)} vacating`] : []),
     ...(drained > 0 ? [`${String(drained)} drained`] : []),
     ...(agentless > 0 ? [`${String(agentless)} without agent`] : []),

@@ -13,6 +13,7 @@ import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/val
 import type { Lease } from "../../domain/lease/lease.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { pendingRequest } from "../scheduling/views.ts";
 import { run } from "./run.ts";
 
 const FLEET = `
@@ -130,6 +131,45 @@ describe("fleet show", () => {
       client: SHOWN,
     });
     expect(stdout).toMatch(/\n\nDrained hosts:\n {2}eu-1\/h2: bad NVLink\n$/);
+  });
+
+  it("tells kept GPUs from free ones, with for whom, where, until when and how many are missing", async () => {
+    const ledger: Ledger = {
+      ...LEDGER,
+      requests: new Map([[jobId("gang"), pendingRequest({ job: "gang", gpus: 8 })]]),
+      reservations: new Map([
+        [
+          jobId("gang"),
+          {
+            jobId: jobId("gang"),
+            gpus: [
+              { host: hostId("eu-1", "h1"), mask: 0b1000 },
+              { host: hostId("us-1", "a1"), mask: 0b110 },
+            ],
+            sinceMs: 0,
+            kind: "replace",
+            untilMs: 300_000,
+          },
+        ],
+      ]),
+    };
+    const client = { ...SHOWN, fleet: () => Promise.resolve(ledger) };
+    const { stdout } = await run(["fleet", "show"], { client });
+    expect(stdout).toContain("4 held, 9 free, 3 kept, 1 vacating,");
+    expect(stdout).toContain("? no agent  k kept\n");
+    expect(stdout).toContain("h1 ##.k");
+    expect(stdout).toContain("a1 #kk.....");
+    const [, list] = stdout.split("\n\nKept for gangs that have lost a host:\n");
+    expect(list?.split("\n")[0]).toBe(
+      "  gang: 3 GPUs on eu-1/h1, us-1/a1 until 1970-01-01T00:05:00.000Z; 5 are missing",
+    );
+    const document: unknown = JSON.parse(
+      (await run(["fleet", "show", "--json"], { client })).stdout,
+    );
+    expect(document).toMatchObject({
+      gpus: { free: 9, kept: 3 },
+      keptHosts: [{ jobId: "gang", gpus: 3, missing: 5, until: "1970-01-01T00:05:00.000Z" }],
+    });
   });
 
   it("has the same as JSON, with reasons and standings", async () => {
