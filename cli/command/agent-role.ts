@@ -11,8 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { driverView } from "../../agent/system/gpu-driver.ts";
 import { gpuNodes } from "../../agent/system/gpu-nodes.ts";
-import { migNodes } from "../../agent/system/mig-nodes.ts";
-import { isMigType } from "../../domain/values/gpu-types.ts";
+import { isDivided, migNodes } from "../../agent/system/mig-nodes.ts";
 import type { HostGpu } from "../../agent/containment/host-gpus.ts";
 import { machineDevices, type MachineDevices } from "../../agent/system/machine-devices.ts";
 import { asked } from "../../client/index.ts";
@@ -149,7 +148,7 @@ function differencesHere(
 }
 
 const gpusOf = ({ gpuType }: HostShape, { gpus }: MachineDevices): readonly HostGpu[] =>
-  isMigType(gpuType) ? migNodes(gpus, gpuNodes()) : gpuNodes();
+  isDivided(gpus) ? migNodes(gpus, gpuNodes(), { type: gpuType }) : gpuNodes();
 
 interface Served {
   readonly cluster: ClusterShape;

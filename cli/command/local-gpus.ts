@@ -4,7 +4,7 @@ import { askDriver, NVML_VARIABLE, type DriverView } from "../../agent/system/gp
 import { withInstances } from "../../agent/system/machine-devices.ts";
 import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
 import { gpuTypeOfDevice } from "../../domain/values/gpu-device-name.ts";
-import { isMigType } from "../../domain/values/gpu-types.ts";
+import { gpuTypeName, isMigType } from "../../domain/values/gpu-types.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { harmless } from "../../domain/values/file-problem.ts";
 
@@ -28,9 +28,13 @@ const QUERY = [
 
 /**
  * Undefined on a machine without a driver.
- * Throws `BAD_INPUT` when the driver fails, and for GPUs of several kinds, which one entry of a fleet file cannot describe.
+ * Throws `BAD_INPUT` when the driver fails, and for GPUs of several kinds, which one entry of a fleet file cannot describe, unless `type` is that of one kind: then it is
+ * that kind alone.
  */
-export async function localGpus(view: DriverView): Promise<LocalGpus | undefined> {
+export async function localGpus(
+  view: DriverView,
+  { type: wanted }: { readonly type?: string } = {},
+): Promise<LocalGpus | undefined> {
   let gpus: readonly KindOfGpu[];
   try {
     const answer = await askDriver(view, ["-q", "-x"]);
@@ -47,26 +51,35 @@ export async function localGpus(view: DriverView): Promise<LocalGpus | undefined
       `the NVIDIA driver fails: ${harmless(said.trim() || (error instanceof Error ? error.message : String(error)))}. Mend the driver, or hide nvidia-smi from PATH and set ${NVML_VARIABLE}=off for a fleet of made-up GPUs.`,
     );
   }
-  const [first] = gpus;
+  const ofType =
+    wanted === undefined ? [] : gpus.filter(({ type }) => type === gpuTypeName(wanted));
+  const chosen = ofType.length > 0 ? ofType : gpus;
+  const [first] = chosen;
   if (first === undefined) return undefined;
-  const others = [...new Set(gpus.map(({ device }) => device))];
+  const others = [...new Set(chosen.map(({ device }) => device))];
   if (others.length > 1) {
+    const types = [...new Set(chosen.flatMap(({ type }) => type ?? []))];
     throw new OrbweaverError(
       "BAD_INPUT",
-      `this machine has GPUs of ${others.length} kinds (${others.map(harmless).join(", ")}), and a host of a fleet has one. Write the file by hand, without the others.`,
+      `this machine has GPUs of ${others.length} kinds (${others.map(harmless).join(", ")}), and a host of a fleet has one. ${
+        types.length > 1
+          ? `Give --type with one of ${types.join(", ")}; the others stay out of the fleet.`
+          : "Write the file by hand, without the others."
+      }`,
     );
   }
-  // Between instances there are no links.
-  const topology = isMigType(first.type ?? "")
-    ? undefined
-    : (await askDriver(view, ["topo", "-m"]).catch(() => undefined))?.text;
+  // Between instances there are no links, and the matrix is of all GPUs.
+  const topology =
+    isMigType(first.type ?? "") || chosen.length < gpus.length
+      ? undefined
+      : (await askDriver(view, ["topo", "-m"]).catch(() => undefined))?.text;
   const { device, type, memoryMiB, watts } = first;
   return {
     device,
     ...(type !== undefined && { type }),
     ...(memoryMiB !== undefined && { memoryMiB }),
     ...(watts !== undefined && { watts }),
-    count: gpus.length,
+    count: chosen.length,
     ...(topology !== undefined && { topology }),
   };
 }

@@ -7,9 +7,9 @@ export interface StandInGpu {
   readonly device: string;
   readonly memory?: string;
   readonly watts?: string;
-  /** Instances of MIG, each with memory of its own: how many, of one profile. */
+  /** Instances of MIG, each with memory of its own: how many, all of one profile, or the profile of each. */
   readonly instances?: number;
-  readonly profile?: string;
+  readonly profile?: string | readonly string[];
   /** As the driver answers: percent, MiB, MiB, watts. */
   readonly use?: string;
 }
@@ -65,7 +65,7 @@ const deviceList = (gpus: readonly StandInGpu[]): string =>
         ...Array.from(
           { length: instances },
           (_, index) =>
-            `  MIG ${profile.padEnd(12)} Device ${String(index).padStart(2)}: (UUID: ${migUuid(at, index)})\n`,
+            `  MIG ${(typeof profile === "string" ? profile : (profile[index] ?? "")).padEnd(12)} Device ${String(index).padStart(2)}: (UUID: ${migUuid(at, index)})\n`,
         ),
       ].join(""),
     )

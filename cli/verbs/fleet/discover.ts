@@ -68,8 +68,10 @@ async function partOf(
   const local =
     source === "pci"
       ? undefined
-      : readable(await localGpus(driverView(context.io.env, packageRoot())), place, (problem) =>
-          context.say(problem),
+      : readable(
+          await localGpus(driverView(context.io.env, packageRoot()), values),
+          place,
+          (problem) => context.say(problem),
         );
   if (local === undefined && values.type === undefined)
     throw new OrbweaverError(

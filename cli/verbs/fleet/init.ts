@@ -56,7 +56,7 @@ export function initVerb(context: CommandContext): Command {
       const { io } = context;
       const path = resolve(io.cwd, file);
       const topologyPath = resolve(dirname(path), TOPOLOGY);
-      const found = await localGpus(driverView(io.env, packageRoot()));
+      const found = await localGpus(driverView(io.env, packageRoot()), values);
       const gpus = readable(found, values, (problem) => context.say(problem));
       const text = fleetText(gpus, values);
       const files = [

@@ -10,7 +10,7 @@ import {
 } from "../../../agent/containment/host-gpus.ts";
 import { gpuNodes } from "../../../agent/system/gpu-nodes.ts";
 import { machineDevices } from "../../../agent/system/machine-devices.ts";
-import { migNodes } from "../../../agent/system/mig-nodes.ts";
+import { isDivided, migNodes } from "../../../agent/system/mig-nodes.ts";
 import { migUuid, standInNvidiaSmi } from "../../support/stand-in-nvidia-smi.ts";
 import { folder, removeFolders } from "../fixture.ts";
 
@@ -19,10 +19,15 @@ afterEach(removeFolders);
 const DEVICE = "NVIDIA H100 80GB HBM3";
 
 /** Two GPUs with two instances each, whose capabilities are numbered from 12 on; `isSaid`: of which instances the driver says them. */
-async function machine({ gpus = 2, isSaid = (_instance: number): boolean => true } = {}) {
+async function machine({
+  gpus = 2,
+  isSaid = (_instance: number): boolean => true,
+  profile = ["1g.10gb", "1g.10gb"],
+  type = "H100:1g.10gb",
+} = {}) {
   const [proc, bin] = [folder(), join(folder(), "bin")];
   standInNvidiaSmi(bin, {
-    gpus: Array.from({ length: gpus }, () => ({ device: DEVICE, instances: 2 })),
+    gpus: Array.from({ length: gpus }, () => ({ device: DEVICE, instances: 2, profile })),
   });
   const write = (path: readonly string[], text: string): void => {
     const file = join(proc, ...path);
@@ -51,7 +56,8 @@ async function machine({ gpus = 2, isSaid = (_instance: number): boolean => true
     }
   }
   const shown = await machineDevices({ path: bin });
-  return migNodes(shown.gpus, gpuNodes({ proc, sys: folder() }), { proc });
+  expect(isDivided(shown.gpus)).toBe(true);
+  return migNodes(shown.gpus, gpuNodes({ proc, sys: folder() }), { proc, type });
 }
 
 describe("instances of MIG", () => {
@@ -84,6 +90,18 @@ describe("instances of MIG", () => {
       ...["195:4", "235:16", "235:17", "235:18", "235:19"],
     ]);
     expect(foreignDevices(gpus, [0, 1, 2, 3])).toEqual([]);
+  });
+
+  it("of several profiles come in the order of the host's type, and the others are behind its wall", async () => {
+    const profile = ["3g.40gb", "1g.10gb"];
+    const small = await machine({ profile });
+    expect(visibleDevices([0, 1], small)).toBe(`${migUuid(0, 1)},${migUuid(1, 1)}`);
+    expect(foreignDevices(small, [0])).toEqual([
+      ...["195:4", "235:18", "235:19", "235:12", "235:13", "235:16", "235:17"],
+    ]);
+    expect(hostGpusOn(small, [1])).toEqual([1, 3]);
+    const large = await machine({ profile, type: "H100:3g.40gb" });
+    expect(visibleDevices([0, 1], large)).toBe(`${migUuid(0, 0)},${migUuid(1, 0)}`);
   });
 
   it("all leave a GPU that is broken", async () => {

@@ -70,9 +70,21 @@ describe("orbweaver fleet discover", () => {
       isFine: true,
       gpus: 14,
     });
-    const half = await machine([H100, { ...H100, instances: 2 }]).discover();
-    expect(half).toMatchObject({ code: 2 });
-    expect(half.stderr).toContain("GPUs of 2 kinds");
+    const half = machine([
+      H100,
+      { ...H100, instances: 3, profile: ["3g.40gb", "1g.10gb", "1g.10gb"] },
+    ]);
+    const refused = await half.discover();
+    expect(refused).toMatchObject({ code: 2 });
+    expect(refused.stderr).toContain("GPUs of 3 kinds");
+    expect(refused.stderr).toContain("Give --type with one of H100, H100:3g.40gb, H100:1g.10gb;");
+    for (const [type, gpus] of [
+      ["H100", 1],
+      ["h100:1g.10gb", 2],
+    ] as const)
+      expect((await half.discover("--type", type)).stdout).toMatch(
+        new RegExp(`\n {2}gpus: ${gpus}\n {2}type: ${type.replace("h", "H")}\n`),
+      );
   });
 
   it("answers with all that the machine shows as JSON", async () => {
