@@ -2,6 +2,7 @@
 
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { Plan } from "../domain/lease/plan.ts";
+import type { KeptMessages } from "../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../domain/model/step-record.ts";
 import { textHash } from "../lib/text-hash.ts";
 import type { Feed, Snapshot, StaleReason } from "../protocol/control-contract.ts";
@@ -26,11 +27,22 @@ export type ThreadQuestion = AskedQuestion & {
   readonly isFedOnly: boolean;
 };
 
-/** What runs of a fleet have measured; nobody waits for an answer. */
-export interface KnownSteps {
-  readonly kind: "steps";
+/** What runs of a fleet have measured, and what they have sent; nobody waits for an answer. */
+export interface KnownRuns {
+  readonly kind: "known";
   readonly fleet: string;
-  readonly steps: readonly KeptStep[];
+  /** Those that are absent stay as they were. */
+  readonly steps?: readonly KeptStep[];
+  readonly messages?: readonly KeptMessages[];
+}
+
+/** What a decision would know of runs, and the clusters whose bandwidth models keep it. */
+export interface WantedRuns {
+  readonly clusters: readonly string[];
+  /** It has priced places. */
+  readonly areSteps: boolean;
+  /** It has asked models for bandwidths. */
+  readonly areMessages: boolean;
 }
 
 export type Told =
@@ -38,8 +50,7 @@ export type Told =
       readonly kind: "plan";
       readonly planText: string;
       readonly answer: string;
-      /** The fleet's clusters, where places were priced. */
-      readonly priced?: readonly string[];
+      readonly wanted?: WantedRuns;
     }
   | { readonly kind: "stale"; readonly reason: StaleReason };
 

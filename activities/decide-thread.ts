@@ -7,6 +7,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { Plan } from "../domain/lease/plan.ts";
+import { openMessages, type MessagesOf } from "../domain/bandwidth/sent-messages.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import type { StaleReason } from "../protocol/control-contract.ts";
 import type { DecidePorts } from "../scheduling/cycle/decide.ts";
@@ -16,7 +17,7 @@ import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import {
   named,
-  type KnownSteps,
+  type KnownRuns,
   type ThreadAnswer,
   type ThreadData,
   type ThreadQuestion,
@@ -31,7 +32,8 @@ const MOST_KEPT = 200_000;
 const { storeDir, method } = workerData as ThreadData;
 const store = directoryStore(storeDir);
 const modelCache = createModelCache(storeDir);
-const knownSteps = new Map<string, KnownSteps["steps"]>();
+const knownSteps = new Map<string, NonNullable<KnownRuns["steps"]>>();
+const knownMessages = new Map<string, MessagesOf>();
 /** By fleet, the one that was asked about last at the end. */
 const followers = new Map<string, Follower>();
 let loaded: { readonly hash: string; readonly details: FleetDetails | undefined } | undefined;
@@ -44,16 +46,21 @@ async function answerTo(question: ThreadQuestion): Promise<ThreadAnswer> {
     if (isFedOnly && kind !== "snapshot") return { id, kind: "fed" };
     // On a snapshot even where nobody waits for it: the first decision opens the indexes.
     const { ledger } = session;
-    const priced = new Set<string>();
+    const fleet = fleetOf(question) ?? "";
+    let areSteps = false;
     const ports = await portsFor(ledger, {
-      kept: knownSteps.get(fleetOf(question) ?? "") ?? [],
+      kept: knownSteps.get(fleet) ?? [],
       onAsked: () => {
-        for (const cluster of ledger.shape.clusters) priced.add(cluster.id);
+        areSteps = true;
       },
+      messagesOf: knownMessages.get(fleet),
     });
     const plan = session.decide(nowMs, ports);
     if (isFedOnly) return { id, kind: "fed" };
-    return { id, kind: "plan", ...named(plan), ...(priced.size > 0 && { priced: [...priced] }) };
+    const areMessages = ports.predictorOf !== undefined;
+    const clusters = ledger.shape.clusters.map((cluster) => cluster.id);
+    const wanted = { clusters, areSteps, areMessages };
+    return { id, kind: "plan", ...named(plan), ...((areSteps || areMessages) && { wanted }) };
   } catch (error) {
     if (question.kind === "feed") followers.delete(question.feed.fleet);
     if (question.kind === "snapshot") followers.delete(question.snapshot.fleet);
@@ -111,7 +118,11 @@ function keep(fleet: string, follower: Follower): void {
 const sizeOf = ({ session: { ledger } }: Follower): number =>
   ledger.requests.size + ledger.leases.size + ledger.hosts.size;
 
-async function portsFor(ledger: Ledger, learned: LearnedPrices): Promise<DecidePorts> {
+interface Learned extends LearnedPrices {
+  readonly messagesOf: MessagesOf | undefined;
+}
+
+async function portsFor(ledger: Ledger, { messagesOf, ...learned }: Learned): Promise<DecidePorts> {
   if (method === "baseline") return {};
   const details = await detailsOf(ledger.detailsHash);
   const tables = new Map(details?.hosts ?? []);
@@ -122,6 +133,7 @@ async function portsFor(ledger: Ledger, learned: LearnedPrices): Promise<DecideP
   return {
     bandwidthOf,
     ...(predictorOf !== undefined && { predictorOf }),
+    ...(messagesOf !== undefined && { messagesOf }),
     pricesOf: planPrices(ledger.shape, learned),
   };
 }
@@ -133,9 +145,11 @@ async function detailsOf(hash: string | undefined): Promise<FleetDetails | undef
 }
 
 let last = Promise.resolve();
-parentPort?.on("message", (question: ThreadQuestion | KnownSteps) => {
-  if (question.kind === "steps") {
-    knownSteps.set(question.fleet, question.steps);
+parentPort?.on("message", (question: ThreadQuestion | KnownRuns) => {
+  if (question.kind === "known") {
+    const { fleet, steps, messages } = question;
+    if (steps !== undefined) knownSteps.set(fleet, steps);
+    if (messages !== undefined) knownMessages.set(fleet, openMessages(messages));
     return;
   }
   last = last.then(async () => parentPort?.postMessage(await answerTo(question)));

@@ -9,11 +9,17 @@
 
 import type { Plan } from "../domain/lease/plan.ts";
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
-import type { KeptStep } from "../domain/model/step-record.ts";
 import type { DecideQuestion, Decision } from "../protocol/control-contract.ts";
 import { planOfNone } from "../scheduling/cycle/decide.ts";
 import type { ChainLink } from "../scheduling/ledger/event-chain.ts";
-import { named, type AskedQuestion, type ThreadData, type Told } from "./decide-messages.ts";
+import {
+  named,
+  type AskedQuestion,
+  type KnownRuns,
+  type ThreadData,
+  type Told,
+  type WantedRuns,
+} from "./decide-messages.ts";
 import { openKeepingThread, type KeepingThread } from "./keeping-thread.ts";
 import { ownThreadFile } from "./thread-file.ts";
 
@@ -30,10 +36,10 @@ export interface Decider {
   /** On a ledger that no thread keeps. */
   decide(ledger: PackedLedger, nowMs: number): Promise<Plan>;
   decideNext(question: DecideQuestion): Promise<Decision>;
-  /** The clusters of a fleet in which its last decision priced places; none where it priced nothing. */
-  priced(fleet: string): readonly string[];
-  /** The steps that runs of a fleet measured: its next prices are corrected by them. */
-  know(fleet: string, steps: readonly KeptStep[]): void;
+  /** What the last decision on a fleet would know of runs; undefined where it had no use for it. */
+  wanted(fleet: string): WantedRuns | undefined;
+  /** Its next prices are corrected by the steps that runs measured, and its next picks are for what jobs were seen to send. */
+  know(runs: Omit<KnownRuns, "kind">): void;
   close(): Promise<void>;
 }
 
@@ -57,7 +63,7 @@ export function createDecider({
     openKeepingThread(threadFile, { storeDir, method });
   const [clever, plain] = [open("decide"), open("baseline")];
   const plans = new Map<string, string>();
-  const priced = new Map<string, readonly string[]>();
+  const wanted = new Map<string, WantedRuns>();
   return {
     async decide(ledger, nowMs) {
       const once = { kind: "once", ledger, nowMs } as const;
@@ -77,17 +83,17 @@ export function createDecider({
       return decided(nowMs, {
         ask: async () => {
           const answer = await clever.ask(told, deadlineMs);
-          if (answer.kind === "plan" && answer.priced !== undefined)
-            priced.set(fleet, answer.priced);
-          else priced.delete(fleet);
+          if (answer.kind === "plan" && answer.wanted !== undefined)
+            wanted.set(fleet, answer.wanted);
+          else wanted.delete(fleet);
           return answer;
         },
         askBaseline: () => plain.ask({ kind: "kept", fleet, hash, nowMs }, wholeMs),
       });
     },
-    priced: (fleet) => priced.get(fleet) ?? [],
-    know(fleet, steps) {
-      clever.know({ kind: "steps", fleet, steps });
+    wanted: (fleet) => wanted.get(fleet),
+    know(runs) {
+      clever.know({ kind: "known", ...runs });
     },
     async close() {
       await Promise.all([clever.close(), plain.close()]);

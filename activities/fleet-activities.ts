@@ -38,7 +38,7 @@ import type {
 import type { WordActivities } from "../protocol/word-proof.ts";
 import type { Decider } from "./decider.ts";
 import { tellLobby, type LobbyPorts } from "./lobby-post.ts";
-import { stepsLearner, stepsOver } from "./learned-steps.ts";
+import { messagesOver, runsLearner, stepsOver } from "./learned-runs.ts";
 import { signedFleets } from "./signed-fleets.ts";
 import { estimateFleetStarts } from "./start-estimator.ts";
 
@@ -58,7 +58,12 @@ export function createFleetActivities({
   words,
 }: FleetPorts): FleetActivities {
   const askedBy = signedFleets(client);
-  const learn = stepsLearner({ stepsOf: stepsOver(client), decider, nowMs: Date.now });
+  const learn = runsLearner({
+    stepsOf: stepsOver(client),
+    messagesOf: messagesOver(client),
+    decider,
+    nowMs: Date.now,
+  });
   const decideNext = async (question: DecideQuestion): Promise<Decision> => {
     const decision = await decider.decideNext(question);
     learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);

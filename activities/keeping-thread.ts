@@ -8,7 +8,7 @@
 import { Worker } from "node:worker_threads";
 import type {
   AskedQuestion,
-  KnownSteps,
+  KnownRuns,
   ThreadAnswer,
   ThreadData,
   ThreadQuestion,
@@ -32,7 +32,7 @@ export interface KeepingThread {
   /** What the thread is to follow; nobody waits for a plan. */
   readonly tell: (question: AskedQuestion) => void;
   /** Forgotten by a thread that dies, until it is told again. */
-  readonly know: (steps: KnownSteps) => void;
+  readonly know: (runs: KnownRuns) => void;
   /** Whether the thread was given a ledger of the fleet; it may have dropped it since. */
   readonly keeps: (fleet: string) => boolean;
   readonly close: () => Promise<void>;
@@ -64,7 +64,7 @@ export function openKeepingThread(threadFile: string, workerData: ThreadData): K
       throw new Error(answer.kind === "error" ? answer.message : "the thread was only fed");
     },
     tell,
-    know: (steps) => thread?.postMessage(steps),
+    know: (runs) => thread?.postMessage(runs),
     keeps: (fleet) => kept.has(fleet),
     close: async () => {
       await thread?.terminate();

@@ -11,6 +11,7 @@ import {
   bandwidthModelQuery,
   bandwidthModelWorkflowId,
   JOB_TASK_QUEUE,
+  keptMessagesQuery,
   keptSamplesQuery,
   keptStepsQuery,
   rollbackModelUpdate,
@@ -22,6 +23,7 @@ import {
   type ServingVersion,
   type TrainingNote,
 } from "../protocol/messages.ts";
+import type { KeptMessages } from "../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../domain/model/step-record.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { userProof } from "./orders.ts";
@@ -38,6 +40,8 @@ export interface BandwidthModelHandle {
   readonly samples: () => Promise<readonly KeptSample[]>;
   /** The steps that runs measured, as far as its worker answers at once. */
   readonly steps: () => Promise<readonly KeptStep[]>;
+  /** What jobs sent, likewise. */
+  readonly sent: () => Promise<readonly KeptMessages[]>;
   /** Returns when the training has ended, with any result. */
   readonly train: (settings: { readonly isFromNothing: boolean }) => Promise<TrainingNote>;
   readonly rollback: (version: string | undefined) => Promise<ServingVersion>;
@@ -91,6 +95,10 @@ export function openBandwidthModel(
     steps: async () =>
       (await client
         .withDeadline(Date.now() + STEPS_WITHIN_MS, () => workflow.query(keptStepsQuery))
+        .catch(none)) ?? [],
+    sent: async () =>
+      (await client
+        .withDeadline(Date.now() + STEPS_WITHIN_MS, () => workflow.query(keptMessagesQuery))
         .catch(none)) ?? [],
     train: async (settings) =>
       await outcome(

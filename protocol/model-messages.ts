@@ -2,6 +2,7 @@
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
 import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
+import type { KeptMessages, Sender, SentPart } from "../domain/bandwidth/sent-messages.ts";
 import type { KeptStep, PlannedStep } from "../domain/model/step-record.ts";
 import type { HostId, JobId } from "../domain/values/ids.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
@@ -42,8 +43,16 @@ export interface StepNote {
   readonly atMs: number;
 }
 
+/** What one job was seen to send; its latest word counts. */
+export interface SentNote extends Sender {
+  readonly jobId: JobId;
+  readonly sent: readonly SentPart[];
+  readonly atMs: number;
+}
+
 /** What was measured, in a batch. */
-export const measuredSignal = defineSignal<[readonly (MeasuredNote | StepNote)[]]>("measured");
+export const measuredSignal =
+  defineSignal<[readonly (MeasuredNote | StepNote | SentNote)[]]>("measured");
 
 /** Trains at once with what there is, whatever the clocks say; answers when that is over. Ends the hold of a rollback. */
 export const trainModelUpdate = defineUpdate<TrainingNote, Proven<TrainOrder>>("train");
@@ -115,6 +124,8 @@ export interface BandwidthModelView {
 export const keptSamplesQuery = defineQuery<readonly KeptSample[]>("samples");
 /** The steps that runs measured, for whoever plans in the cluster. */
 export const keptStepsQuery = defineQuery<readonly KeptStep[]>("steps");
+/** What jobs of the cluster sent, for decisions on jobs that do not say what they send. */
+export const keptMessagesQuery = defineQuery<readonly KeptMessages[]>("sent-messages");
 export const bandwidthModelQuery = defineQuery<BandwidthModelView>("model");
 
 /** Null when the fleet has no cluster of that name. */
@@ -146,6 +157,8 @@ export interface ModelMemory {
   readonly lastTraining?: TrainingNote;
   /** Steps that runs measured, in order of arrival; see step-memory.ts, which alone changes them. None when absent. */
   readonly steps?: readonly KeptStep[];
+  /** What jobs sent, likewise; see sent-memory.ts. */
+  readonly sent?: readonly KeptMessages[];
 }
 
 export interface KeptSample {

@@ -35,7 +35,7 @@ import { problemText } from "../../domain/values/problem.ts";
 import { solverFor } from "../../solvers/index.ts";
 import { readPackedProfile } from "./packed-profile.ts";
 import { fleetOfWorkflow } from "../../protocol/names.ts";
-import { stepsIn, type StepsOf } from "../learned-steps.ts";
+import { keptIn, type StepsOf } from "../learned-runs.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 export const PLAN_FILE = "plan.json";
@@ -61,7 +61,7 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
       throw new Error("the fleet no longer describes all hosts of the lease");
     const fleet = fleetOfWorkflow(order.fleetWorkflowId);
     const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
-    const kept = await stepsIn(stepsOf, { fleet, clusters });
+    const kept = await keptIn(stepsOf, { fleet, clusters });
     const { tenant } = spec;
     const { site: learned, corrections } = learnedSite(said, site, { kept, tenant });
     const startedMs = performance.now();

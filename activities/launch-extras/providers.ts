@@ -4,7 +4,7 @@ import type { Client } from "@temporalio/client";
 import { clusterOf } from "../../domain/values/ids.ts";
 import type { LaunchExtra } from "../../domain/lease/launch-extras.ts";
 import { clusterQuery } from "../../protocol/messages.ts";
-import { stepsOver } from "../learned-steps.ts";
+import { stepsOver } from "../learned-runs.ts";
 import { directoryStore, type FleetDetails } from "../store.ts";
 import type { InferencePorts } from "./inference.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";

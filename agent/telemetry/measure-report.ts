@@ -1,32 +1,37 @@
 /**
- * @file Reports the bandwidth and the steps that running gangs have measured to the cluster's bandwidth model.
+ * @file Reports the bandwidth and the steps that running gangs have measured, and what they send, to the cluster's bandwidth model.
  *
  * For a gang over several hosts of one cluster the host reports whose processes wrote the file (`bandwidth-file.ts`). A run has windows of
  * ten minutes; in each the first figure is reported, and once more at the run's end if it differs. So a job costs its model a
- * few notes an hour, however long its file grows. Likewise the typical step (`steps-file.ts`) of a gang whose model was planned. Notes go in one batch every `everyMs`; a batch that failed goes with the next one.
+ * few notes an hour, however long its file grows. Likewise the typical step (`steps-file.ts`) of a gang whose model was planned, and what a gang of
+ * several GPUs sends (`sent-file.ts`), which the host of rank 0 knows. Notes go in one batch every `everyMs`; a batch that failed goes with the next one.
  * Batches of array tasks are left out: they have no file.
  * Cost: a stat for each running gang and look.
  */
 
 import { extraText, PLANNED_STEP_FILE } from "../../domain/lease/launch-extras.ts";
 import { readPlannedStep, type PlannedStep } from "../../domain/model/step-record.ts";
+import { gpuCountOf } from "../../domain/lease/lease.ts";
 import { clusterOf, type ClusterId } from "../../domain/values/ids.ts";
 import { parsedJson } from "../../lib/parsed-json.ts";
-import type { MeasuredNote, StepNote } from "../../protocol/messages.ts";
+import type { MeasuredNote, SentNote, StepNote } from "../../protocol/messages.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
+import { ORDER_FILE } from "../../protocol/collective-files.ts";
 import type { System } from "../ports/system.ts";
 import type { AgentHost } from "../runs/agent-host.ts";
 import { readBandwidth, type MeasuredFigure } from "../folder/bandwidth-file.ts";
+import { readSent } from "../folder/sent-file.ts";
 import { readSteps } from "../folder/steps-file.ts";
+import { launchFiles } from "../folder/launch-files.ts";
 import { phaseOf } from "../runs/local-run.ts";
 
 /** Brings notes to the bandwidth model of a cluster, or fails. */
 export type TellModel = (cluster: ClusterId, notes: readonly AnyNote[]) => Promise<void>;
 
-type AnyNote = MeasuredNote | StepNote;
+type AnyNote = MeasuredNote | StepNote | SentNote;
 
 export interface MeasureReporting {
-  readonly hosts: Iterable<AgentHost>;
+  readonly hosts: Iterable<Pick<AgentHost, "id" | "layout" | "open">>;
   readonly tellModel: TellModel;
   readonly closing: AbortSignal;
   readonly system: System;
@@ -59,6 +64,7 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
   };
   const bandwidths = newsOfWindows();
   const steps = newsOfWindows();
+  const sents = newsOfWindows();
 
   const note = (order: RunOrder, { gbs, messages }: MeasuredFigure, isEnd: boolean): void => {
     const atMs = clock.nowMs();
@@ -79,6 +85,20 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
     wait(order, { jobId, tenant, runId, attempt, planned, measuredMs, atMs });
   };
 
+  const noteSent = (order: RunOrder, launchDir: string, isEnd: boolean): void => {
+    const atMs = clock.nowMs();
+    const window = windowOf(order, atMs);
+    if (!isSending(order) || !(isEnd || sents.isDue(keyOf(order), window))) return;
+    const sent = readSent(files, launchDir);
+    if (sent === undefined) return;
+    sents.isNew(keyOf(order), { window, figure: 0, isEnd });
+    const { jobId, jobName: name, holder, gang, model } = order;
+    const { tenant, class: jobClass } = holder;
+    const gpus = gpuCountOf(gang);
+    const sender = { tenant, class: jobClass, name, gpus, ...(model !== undefined && { model }) };
+    wait(order, { ...sender, jobId, sent, atMs });
+  };
+
   const look = (): void => {
     for (const host of hosts) {
       for (const run of host.open.values()) {
@@ -88,6 +108,7 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
         if (measured !== undefined) note(order, measured, false);
         const stepMs = isPlanned(order) ? readSteps(files, run.files.dir) : undefined;
         if (stepMs !== undefined) noteStep(order, stepMs, false);
+        noteSent(order, run.files.dir, false);
       }
     }
   };
@@ -121,7 +142,11 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
       if (hasStarted && measuredGbs !== undefined && isNotified(order))
         note(order, { gbs: measuredGbs, ...(messages !== undefined && { messages }) }, true);
       if (hasStarted && stepMs !== undefined && isPlanned(order)) noteStep(order, stepMs, true);
+      const host = hosts.find(({ id }) => id === order.host);
+      if (hasStarted && host !== undefined)
+        noteSent(order, launchFiles(host.layout.leaseDir(order.leaseId)).dir, true);
       bandwidths.forget(keyOf(order));
+      sents.forget(keyOf(order));
       steps.forget(keyOf(order));
     },
     done: run(),
@@ -133,6 +158,12 @@ const isNotified = ({ gang, taskBatch }: RunOrder): boolean =>
   taskBatch === undefined &&
   gang.length > 1 &&
   new Set(gang.map(({ host }) => clusterOf(host))).size === 1;
+
+/** With its collectives tuned: the plugin counts what it sends. */
+const isSending = ({ gang, taskBatch, launchExtras }: RunOrder): boolean =>
+  taskBatch === undefined &&
+  gpuCountOf(gang) > 1 &&
+  extraText(launchExtras, ORDER_FILE) !== undefined;
 
 const isPlanned = ({ launchExtras }: RunOrder): boolean =>
   extraText(launchExtras, PLANNED_STEP_FILE) !== undefined;
@@ -156,6 +187,7 @@ function newsOfWindows() {
       reported.set(run, [now.window, now.figure]);
       return true;
     },
+    isDue: (run: string, window: number): boolean => reported.get(run)?.[0] !== window,
     forget: (run: string) => void reported.delete(run),
   };
 }

@@ -18,6 +18,7 @@ const LAGS = [0, 10, 20] as const;
 const LENGTHS = [240, 2_400] as const;
 const PLAYED = [
   "ours",
+  "ours, steps control",
   "Thompson",
   "UCB1",
   "AUTO",
@@ -83,6 +84,7 @@ function cellOf(
     scenario: name,
     ratios: {
       ours: ratioOf("ours"),
+      "ours, steps control": ratioOf("ours, steps control"),
       Thompson: ratioOf("Thompson"),
       UCB1: ratioOf("UCB1"),
       AUTO: ratioOf("AUTO"),
@@ -128,6 +130,13 @@ function barsOf(lag: number, cells: readonly Cell[]): readonly Bar[] {
       target: atMost(WANTED_MOST),
       got: most,
       ...(worst && { note: `${worst.scenario}, ${String(worst.iterations)} iterations` }),
+    }),
+    barOf({
+      id: `lag-${String(lag)}-steps-control`,
+      unit: "× bandit's",
+      target: atMost(WANTED_MEAN),
+      got: mean(own.map(({ ratios }) => ratios["ours, steps control"])),
+      note: `rewards per collective as live; the most ${Math.max(...own.map(({ ratios }) => ratios["ours, steps control"])).toFixed(3)}`,
     }),
     barOf({
       id: `lag-${String(lag)}-thompson`,

@@ -7,7 +7,8 @@
  */
 
 import type { Arm } from "../../domain/bandwidth/collective-arm.ts";
-import type { Chooser, Sample } from "../../tuning/choice.ts";
+import type { Choice } from "../../tuning/choice.ts";
+import type { StepSample } from "../../tuning/timed-choice.ts";
 import { keptSamples } from "../../workflows/learners/collective-memory.ts";
 import type { Draws } from "../../simulator/collectives/draws.ts";
 import { isEmulated, type EmulatedArm } from "../../simulator/collectives/emulated-arms.ts";
@@ -26,18 +27,20 @@ export interface Played {
 }
 
 interface Tuner {
-  readonly chooser: Chooser;
+  readonly chooser: (samples: readonly StepSample[], arms: readonly EmulatedArm[]) => Choice;
   readonly arms: readonly EmulatedArm[];
   /** Iterations. */
   readonly lag?: number;
   /** Of what is kept, the part that still counts; all when absent. */
-  readonly since?: (samples: readonly Sample[]) => readonly Sample[];
+  readonly since?: (samples: readonly StepSample[]) => readonly StepSample[];
+  /** The step around a collective of so many ms. Absent: collectives are all that is timed. */
+  readonly stepMs?: (collectiveMs: number, iteration: number) => number;
 }
 
 export function playChooser(draws: Draws, tuner: Tuner): Played {
-  const { chooser, arms, lag = 0, since = (samples) => samples } = tuner;
-  const tape = tapeOf(draws);
-  let known: readonly Sample[] = [];
+  const { chooser, arms, lag = 0, since = (samples) => samples, stepMs } = tuner;
+  const tape = tapeOf(draws, stepMs);
+  let known: readonly StepSample[] = [];
   let arrived = 0;
   let last: EmulatedArm = "auto";
   while (tape.length() < draws.iterations) {
@@ -81,20 +84,24 @@ export const playFixed = (draws: Draws, arm: EmulatedArm): Played =>
   playLearner(draws, { next: () => ({ arm, isExploring: false }), learn: () => undefined });
 
 interface Tape {
-  readonly samples: Sample[];
+  readonly samples: StepSample[];
   readonly length: () => number;
   readonly run: (arm: EmulatedArm, count: number, isExploring?: boolean) => void;
   readonly played: (last: EmulatedArm) => Played;
 }
 
-function tapeOf(draws: Draws): Tape {
-  const samples: Sample[] = [];
+function tapeOf(draws: Draws, stepMs?: Tuner["stepMs"]): Tape {
+  const samples: StepSample[] = [];
+  const times: number[] = [];
   const arms: EmulatedArm[] = [];
   let exploring = 0;
   let exploitFrom = 0;
   const run = (arm: EmulatedArm, count: number, isExploring = false): void => {
     for (let at = 0; at < count && arms.length < draws.iterations; at += 1) {
-      samples.push({ arm, ms: draws.ms(arm, arms.length) });
+      const ms = draws.ms(arm, arms.length);
+      const timed = stepMs && { ms: stepMs(ms, arms.length), collectiveMs: ms };
+      samples.push({ arm, ms, ...timed });
+      times.push(ms);
       arms.push(arm);
       if (isExploring) {
         exploring += 1;
@@ -103,7 +110,7 @@ function tapeOf(draws: Draws): Tape {
     }
   };
   const played = (last: EmulatedArm): Played => ({
-    ms: samples.map(({ ms }) => ms),
+    ms: times,
     arms,
     exploring,
     exploitFrom,

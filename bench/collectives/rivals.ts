@@ -1,6 +1,7 @@
 /**
  * @file The rivals, each at its best reading: the paper's bandit, its offline tuner, UCB1, Thompson, epsilon-greedy with and without agreement.
  *
+ * Ours stands there twice: by the times that it is given, and as the live tuner has it, by the times of collectives with whole steps as control.
  * All have the paper's four arms unless they are given others, and learn of an iteration when its time arrives, `lag` iterations later. UCB1 and Thompson learn from log time, stalls
  * clipped, with the standard deviation of what they have seen (pooled over arms, shrunk to that of collectives as ours is; UCB1's own assumes
  * rewards from 0 to 1). Without agreement each rank draws for itself and learns from what all of them wait for.
@@ -12,6 +13,7 @@ import { eliminationChoice } from "../../tuning/elimination.ts";
 import { offlineChoice } from "../rivals/tuning/offline-tuner.ts";
 import { roundRobinChoice } from "../../tuning/round-robin.ts";
 import { sinceShift } from "../../tuning/shift.ts";
+import { timedChoice } from "../../tuning/timed-choice.ts";
 import { mismatchedMs, type Draws } from "../../simulator/collectives/draws.ts";
 import {
   EMULATED_ARMS,
@@ -44,6 +46,12 @@ const RANKS = 8;
 export const PLAYERS = {
   ours: ({ draws, lag, arms = EMULATED_ARMS }) =>
     playChooser(draws, { chooser: eliminationChoice, since: sinceShift, arms, lag }),
+  "ours, steps control": ({ draws, seed, lag, arms = EMULATED_ARMS }) =>
+    playChooser(draws, {
+      ...{ arms, lag, stepMs: stepsAround(draws, randomFrom(seed, "steps")) },
+      chooser: (samples, of) => timedChoice(samples, of).choice,
+      since: (samples) => samples.slice(timedChoice(samples, arms).stale),
+    }),
   "paper's bandit": ({ draws, lag, arms = PAPER_CHOICES }) =>
     playChooser(draws, { chooser: roundRobinChoice, arms, lag }),
   "offline tuner": ({ draws, profile, bytes }) => {
@@ -62,6 +70,21 @@ export const PLAYERS = {
     playLearner(draws, toldAfterRound(arms, lag, best)),
 } as const satisfies Readonly<Record<string, Player>>;
 export type PlayerName = keyof typeof PLAYERS;
+
+/** Of a job whose collectives are this part of its steps under AUTO; the rest of a step scatters by so much of it. */
+const COLLECTIVE_PART = 0.3;
+const STEP_SIGMA = 0.03;
+
+function stepsAround(
+  draws: Draws,
+  random: Random,
+): (collectiveMs: number, iteration: number) => number {
+  const restMs = draws.medianMs("auto", 0) * (1 / COLLECTIVE_PART - 1);
+  const scatter = Array.from({ length: draws.iterations }, () =>
+    Math.exp(STEP_SIGMA * random.normal()),
+  );
+  return (collectiveMs, iteration) => collectiveMs + restMs * (scatter[iteration] ?? 1);
+}
 
 /** What the offline tuner measured: every arm in each of the 50 iterations after 10. */
 export const profiled = (profile: Draws): readonly Sample[] =>

@@ -15,7 +15,13 @@ import { FAMILIES, worldOf, type Family, type World } from "./worlds.ts";
 
 const LENGTHS = [240, 2_400] as const;
 const LAG = 10;
-const LEARNERS = ["ours", "paper's bandit", "Thompson", "UCB1"] as const satisfies PlayerName[];
+const LEARNERS = [
+  "ours",
+  "ours, steps control",
+  "paper's bandit",
+  "Thompson",
+  "UCB1",
+] as const satisfies PlayerName[];
 type LearnerName = (typeof LEARNERS)[number];
 const REGRESSION = 1.01;
 const WANTED_SAVED = 55;
@@ -160,6 +166,20 @@ function barsOf(iterations: number, sum: Sum): readonly Bar[] {
       target: atMost(Math.ceil(WANTED_REGRESSIONS * sum.worlds)),
       got: sum.regressions.get("ours") ?? 0,
       note: `true mean of the kept arm above 1.01 × AUTO's; Thompson ${String(sum.regressions.get("Thompson") ?? 0)}`,
+    }),
+    barOf({
+      id: `${id}-steps-control-saved`,
+      unit: "% of the oracle's",
+      target: atLeast(WANTED_SAVED),
+      got: savedPercent(sum, "ours, steps control"),
+      note: "rewards per collective as live",
+    }),
+    barOf({
+      id: `${id}-steps-control-regressions`,
+      unit: "jobs",
+      target: atMost(Math.ceil(WANTED_REGRESSIONS * sum.worlds)),
+      got: sum.regressions.get("ours, steps control") ?? 0,
+      note: "rewards per collective as live",
     }),
     barOf({
       id: `${id}-bandit`,

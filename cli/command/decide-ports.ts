@@ -5,6 +5,7 @@
  */
 
 import type { DecidePorts } from "../../scheduling/cycle/cycle.ts";
+import type { MessagesOf } from "../../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../../domain/model/step-record.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createModelCache } from "../../activities/model-cache.ts";
@@ -13,7 +14,15 @@ import { directoryStore, type FleetDetails } from "../../activities/store.ts";
 
 export async function decidePortsHere(
   ledger: Pick<Ledger, "shape" | "detailsHash" | "models">,
-  { storeDir, kept }: { readonly storeDir: string; readonly kept: readonly KeptStep[] },
+  {
+    storeDir,
+    kept,
+    messagesOf,
+  }: {
+    readonly storeDir: string;
+    readonly kept: readonly KeptStep[];
+    readonly messagesOf: MessagesOf;
+  },
 ): Promise<DecidePorts> {
   const { detailsHash, models } = ledger;
   const pricesOf = planPrices(ledger.shape, { kept });
@@ -26,5 +35,5 @@ export async function decidePortsHere(
     ledger,
     new Map(details?.hosts ?? []),
   );
-  return { predictorOf, pricesOf };
+  return { predictorOf, pricesOf, messagesOf };
 }

@@ -20,6 +20,7 @@ import {
   neverFacts,
 } from "../text/start-outlook.ts";
 import { EXIT } from "../terminal/exit-code.ts";
+import { learnedMessages } from "../planning/learned-messages.ts";
 import { measuredSteps } from "../planning/measured-steps.ts";
 import type { Session } from "./session.ts";
 import { factsText } from "../terminal/table.ts";
@@ -50,7 +51,11 @@ export async function tellWhatIf(
     clusters.map(({ id }) => id),
   );
   const kept = [...measured.values()].flat();
-  const ports = await decidePortsHere(ledger, { storeDir, kept });
+  const messagesOf = await learnedMessages(
+    session,
+    ledger.models === undefined ? [] : ledger.shape.clusters.map(({ id }) => id),
+  );
+  const ports = await decidePortsHere(ledger, { storeDir, kept, messagesOf });
   const found = specs.map((spec) => {
     return {
       name: spec.name,

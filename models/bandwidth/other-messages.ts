@@ -75,9 +75,9 @@ export function atOtherMessages(
     return exact?.view ?? between(own, sizes, messages);
   };
   const at = (messages: MessageProfile): BandwidthPredictor => {
-    if (areSameMessages(messages, usual)) return { ...own, at };
     const key = messagesText(messages);
-    const found = known.get(key) ?? { ...open(messages), at };
+    const view = (): View => (areSameMessages(messages, usual) ? own : open(messages));
+    const found = known.get(key) ?? { ...view(), at };
     known.set(key, found);
     return found;
   };

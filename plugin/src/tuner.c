@@ -43,6 +43,7 @@ static const int64_t VERSIONS = INT64_C(1) << 21;
 /** The calls of one row since the last step. */
 struct row_state {
   uint64_t calls;
+  uint64_t step_bytes;
   uint32_t step_calls;
   uint8_t step_arm;
 };
@@ -206,6 +207,7 @@ static int next_arm(struct communicator *of, int collective, size_t bytes) {
   state->step_arm = state->step_calls == 0 || state->step_arm == arm ? (uint8_t)arm : ARM_MIXED;
   state->calls += 1;
   state->step_calls += 1;
+  state->step_bytes += bytes;
   return arm;
 }
 
@@ -305,6 +307,7 @@ static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) 
     int is_same = reward->version == policy->version && reward->arm == state->step_arm;
     reward->arm = is_first || is_same ? state->step_arm : ARM_MIXED;
     reward->calls += state->step_calls;
+    reward->bytes += state->step_bytes;
     reward->version = policy->version;
     reward->collective = policy->row[at].collective;
     reward->min_bytes = policy->row[at].min_bytes;
@@ -312,6 +315,7 @@ static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) 
     memcpy(reward->topology, policy_section(policy, of->nodes, of->ranks)->topology,
            sizeof reward->topology);
     state->step_calls = 0;
+    state->step_bytes = 0;
   }
 }
 

@@ -65,6 +65,8 @@ static int untold_count[PLAYED];
 /** By step and row; 0: some rank's time is unknown. */
 static uint64_t expected[MOST_STEPS + 1][ROWS];
 static uint64_t seen_faults[FAULTS];
+/** By step and row: the calls that the first rank's tuner was asked about. */
+static uint64_t asked[MOST_STEPS + 1][ROWS];
 
 static void *symbol(void *library, const char *name) {
   void *found = dlsym(library, name);
@@ -160,6 +162,7 @@ static void play_step(uint64_t step, uint64_t *state) {
     int faulty = (int)random_below(state, PLAYED);
     seen_faults[fault] += 1;
     expected[step][row] = 0;
+    asked[step][row] = (uint64_t)USED[row].calls - (fault == FAULT_REPLAY && faulty == 0);
     for (int rank = 0; rank < PLAYED; rank += 1) {
       struct played *of = &ranks[rank];
       uint64_t nanos = 0;
@@ -211,8 +214,43 @@ static uint64_t wrong_in(const char *path, uint64_t steps, uint64_t *timed, uint
   return wrong;
 }
 
+/** The totals beside the rewards are those of all steps: calls, bytes, and the times that are expected. Gives how many rows are not. */
+static uint64_t wrong_sent(const char *path, uint64_t steps) {
+  char line[320], text[2048] = "", beside[96];
+  snprintf(beside, sizeof beside, "%s.sent", path);
+  size_t length = (size_t)snprintf(text, sizeof text, "orbweaver-sent 1\n");
+  for (int row = 0; row < ROWS; row += 1) {
+    uint64_t calls = 0, timed = 0, micros = 0;
+    for (uint64_t step = 1; step <= steps; step += 1) {
+      int is_timed = step < steps / EVERY * EVERY && expected[step][row] > 0;
+      calls += asked[step][row];
+      timed += is_timed ? asked[step][row] : 0;
+      micros += is_timed ? expected[step][row] : 0;
+    }
+    length += (size_t)snprintf(text + length, sizeof line,
+                               "%s %" PRIu64 " %" PRIu64 " calls %" PRIu64 " bytes %" PRIu64 " timed %" PRIu64
+                               " micros %" PRIu64 "\n",
+                               COLLECTIVES[USED[row].collective], USED[row].min_bytes, USED[row].min_bytes,
+                               calls, calls * USED[row].min_bytes, timed, micros);
+  }
+  snprintf(text + length, sizeof line, "end %08" PRIx32 "\n", crc32_of(text, length));
+  FILE *file = fopen(beside, "r");
+  if (file == NULL) return ROWS;
+  uint64_t wrong = 0;
+  const char *want = text;
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(want, line, strlen(line)) != 0) wrong += 1;
+    const char *next = strchr(want, '\n');
+    if (next != NULL) want = next + 1;
+  }
+  fclose(file);
+  unlink(beside);
+  return *want == '\0' ? wrong : wrong + 1;
+}
+
 /** With the profiler on all ranks but `lacking`; −1 for all. */
-static uint64_t play(const char *library, uint64_t steps, uint64_t seed, int lacking, uint64_t *timed, uint64_t *untimed) {
+static uint64_t play(const char *library, uint64_t steps, uint64_t seed, int lacking, uint64_t *timed, uint64_t *untimed,
+                     uint64_t *not_sent) {
   char path[80];
   static int64_t own[TIMES], all[TIMES];
   snprintf(path, sizeof path, "%s/rewards", folder);
@@ -239,6 +277,7 @@ static uint64_t play(const char *library, uint64_t steps, uint64_t seed, int lac
   ranks[0].flush();
   if (lacking >= 0) memset(expected, 0, sizeof expected);
   uint64_t wrong = wrong_in(path, steps, timed, untimed);
+  *not_sent += wrong_sent(path, steps);
   unlink(path);
   for (int rank = 0; rank < PLAYED; rank += 1) {
     untold_count[rank] = 0;
@@ -309,8 +348,9 @@ int main(int argc, char **argv) {
   seal_policy();
   unsetenv("RANK");
   uint64_t timed = 0, untimed = 0, lacking_timed = 0, lacking_untimed = 0;
-  uint64_t wrong = play(argv[1], steps, seed, -1, &timed, &untimed);
-  uint64_t lacking = play(argv[1], steps, seed, 2, &lacking_timed, &lacking_untimed);
+  uint64_t not_sent = 0;
+  uint64_t wrong = play(argv[1], steps, seed, -1, &timed, &untimed, &not_sent);
+  uint64_t lacking = play(argv[1], steps, seed, 2, &lacking_timed, &lacking_untimed, &not_sent);
   is_noted("yes", "yes");
   int named = names_loads(argv[1], 0, 0) + names_loads(argv[1], 1, 0) + names_loads(argv[1], 1, 1);
   char path[80];
@@ -322,7 +362,8 @@ int main(int argc, char **argv) {
   printf("not that of the slowest rank      %" PRIu64 "\n", wrong);
   printf("a rank without the profiler: with a time, wrong %" PRIu64 ", %" PRIu64 "\n", lacking_timed,
          lacking);
-  int is_good = named == 3 && wrong == 0 && lacking == 0 && timed > 0 && lacking_timed == 0;
+  printf("totals of what was sent, wrong    %" PRIu64 "\n", not_sent);
+  int is_good = named == 3 && not_sent == 0 && wrong == 0 && lacking == 0 && timed > 0 && lacking_timed == 0;
   for (int fault = 0; fault < FAULTS; fault += 1) is_good = is_good && seen_faults[fault] > 0;
   return is_good ? 0 : 1;
 }

@@ -1,11 +1,14 @@
 /** @file The notes of what a model predicts for GPUs that were not searched for, and the words for why the best found was not taken. */
 
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
-import { roundMessages, type MessageProfile } from "../../domain/bandwidth/message-profile.ts";
+import { roundMessages } from "../../domain/bandwidth/message-profile.ts";
+import { versionFor } from "../../domain/bandwidth/sent-messages.ts";
+import { parseTraining } from "../../domain/job/training-model.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
+import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { clusterOf } from "../../domain/values/ids.ts";
-import type { BandwidthPorts } from "../placement/place-policy.ts";
+import type { BandwidthPorts, PlaceDemand } from "../placement/place-policy.ts";
 import { candidateOf, indicesOf } from "./domain-hosts.ts";
 
 /** Why the GPUs are not those of `bestGbs`. */
@@ -18,20 +21,51 @@ export const NOT_TAKEN = Object.freeze({
   quota: "the best found takes GPUs beyond the tenant's quota",
 });
 
-/** The same ports for the messages that a gang sends, rounded: each kind of messages costs a view of the model of its own. */
-export function bandwidthFor(
-  ports: BandwidthPorts,
-  { messages }: { readonly messages?: MessageProfile },
-): BandwidthPorts {
-  if (messages === undefined) return ports;
-  const rounded = roundMessages(messages);
+type Sending = Pick<PlaceDemand, "messages" | "sender">;
+
+/** What a request says of its messages, or by what others are like it. */
+export function sendingOf({
+  constraints: { messages, training },
+  ...request
+}: Pick<PendingRequest, "constraints" | "tenant" | "class" | "name" | "gang">): Sending {
+  if (messages !== undefined) return { messages };
+  const { tenant, class: jobClass, name, gang } = request;
+  const model = training === undefined ? undefined : parseTraining(training)?.model.name;
+  const sender = { tenant, class: jobClass, name, gpus: gang.gpus };
+  return { sender: { ...sender, ...(model !== undefined && { model }) } };
+}
+
+/**
+ * The same ports for the messages that a gang sends, as it says or as others like it did, rounded: each kind of messages costs a view of the model of
+ * its own.
+ */
+export function bandwidthFor(ports: BandwidthPorts, { messages, sender }: Sending): BandwidthPorts {
+  const learned =
+    messages === undefined && sender !== undefined ? ports.messagesOf?.(sender) : undefined;
+  const sent = messages ?? learned;
+  if (sent === undefined) return ports;
+  const rounded = roundMessages(sent);
   return {
     ...ports,
     predictorOf: (cluster) => {
       const predictor = ports.predictorOf(cluster);
-      return predictor?.at?.(rounded) ?? predictor;
+      const view = predictor?.at?.(rounded);
+      if (view === undefined) return predictor;
+      return learned === undefined ? view : named(view, versionFor(view.version, learned));
     },
   };
+}
+
+/** Views with a name of their own: searches remember by identity what they have asked. */
+const namedViews = new WeakMap<BandwidthPredictor, BandwidthPredictor>();
+
+/** The same view under another version; of each one the last. */
+function named(view: BandwidthPredictor, version: string): BandwidthPredictor {
+  const former = namedViews.get(view);
+  if (former?.version === version) return former;
+  const made = { ...view, version };
+  namedViews.set(view, made);
+  return made;
 }
 
 /** The predicted bandwidth of GPUs that were reserved before. Undefined without a predictor. */

@@ -14,7 +14,7 @@ import type { PoolHost } from "../capacity/host-pools.ts";
 import { shapeOf } from "../ledger/rules/grant-check.ts";
 import type { BandwidthPorts, PlaceHost } from "../placement/place-policy.ts";
 import { groundsOf, holds } from "./bandwidth-placement.ts";
-import { bandwidthFor, NOT_TAKEN } from "./bandwidth-notes.ts";
+import { bandwidthFor, NOT_TAKEN, sendingOf } from "./bandwidth-notes.ts";
 import { fitsOf, type CycleView } from "./feasibility.ts";
 import { searchGround, type Place } from "./search-ground.ts";
 
@@ -80,7 +80,7 @@ function bestOf(
 ): Place | undefined {
   const demand = { ...shapeOf(request.constraints), gpus };
   // As if no other gang were there.
-  const { gangsOf: _neighbours, ...alone } = bandwidthFor(planning, request.constraints);
+  const { gangsOf: _neighbours, ...alone } = bandwidthFor(planning, sendingOf(request));
   let best: Place | undefined;
   const grounds = groundsOf(offered).filter(
     (ground) => holds(ground, demand) && ground.hosts.some(({ at }) => barred.has(at.host)),

@@ -8,12 +8,13 @@
 import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
+import type { MessagesOf } from "../../domain/bandwidth/sent-messages.ts";
 import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../../domain/values/ids.ts";
 import { gpuCountOf, type HostGpus, type Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
 import { gbs } from "../../domain/values/units.ts";
 import { withBeyond } from "./best-beyond.ts";
-import { bandwidthFor, noteOfGiven } from "./bandwidth-notes.ts";
+import { bandwidthFor, noteOfGiven, sendingOf } from "./bandwidth-notes.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
 import { budgetLeft, hostsOf, wattsLeft } from "../capacity/capacity.ts";
 import { usableMask } from "../capacity/stranded-gpus.ts";
@@ -49,6 +50,8 @@ export interface DecidePorts extends PickPorts {
    * then the compact answer stands, and the grant says why.
    */
   readonly predictorOf?: (cluster: ClusterId) => BandwidthPredictor | undefined;
+  /** What jobs like one that does not say it send; absent: nothing was learned. */
+  readonly messagesOf?: MessagesOf;
   /** The step of what a request trains on each of some places; `work` bounds the search for plans, in its own unit. It never throws. */
   readonly pricesOf?: (
     training: GangTraining,
@@ -143,7 +146,7 @@ export function demandOf(
     gpus,
     ...(leastThroughput !== undefined && { leastThroughput }),
     ...(constraints.prefer !== undefined && { prefer: constraints.prefer }),
-    ...(constraints.messages !== undefined && { messages: constraints.messages }),
+    ...sendingOf(request),
     ...(constraints.training !== undefined && {
       training: { text: constraints.training, tenant: request.tenant },
     }),
@@ -189,7 +192,7 @@ export function itemOf(
   const predictedGBs = isOneGang ? predict(gpus, ports) : undefined;
   const note = isOneGang
     ? (won.bandwidth ??
-      noteOfGiven(gpus, bandwidth && bandwidthFor(bandwidth, request.constraints)) ??
+      noteOfGiven(gpus, bandwidth && bandwidthFor(bandwidth, sendingOf(request))) ??
       noteOfLinks(gpus, links))
     : undefined;
   const what =

@@ -32,7 +32,7 @@ interface Holdings {
 }
 
 export function openBandwidth(
-  { predictorOf }: DecidePorts,
+  { predictorOf, messagesOf }: DecidePorts,
   { leases, granted }: Holdings,
 ): CycleBandwidth | undefined {
   if (predictorOf === undefined) return undefined;
@@ -64,6 +64,7 @@ export function openBandwidth(
       if (left() <= 0) throw new Error("the searches of this cycle are used up");
       return predictor;
     },
+    ...(messagesOf !== undefined && { messagesOf }),
     left,
     spend,
     gangsOf,

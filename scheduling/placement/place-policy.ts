@@ -9,6 +9,7 @@
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
+import type { MessagesOf, Sender } from "../../domain/bandwidth/sent-messages.ts";
 import type { ClusterId, TenantId } from "../../domain/values/ids.ts";
 import type { LinkPreference } from "../../domain/job/job.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
@@ -30,6 +31,8 @@ export interface PlaceDemand {
   readonly prefer?: LinkPreference;
   /** What the gang sends, for which bandwidths are compared; the models' own when absent. */
   readonly messages?: MessageProfile;
+  /** Of a gang that does not say what it sends: by what others are like it. */
+  readonly sender?: Sender;
   /** What the gang trains, for which places have prices; absent: nothing is known of it. */
   readonly training?: GangTraining;
 }
@@ -93,6 +96,8 @@ export interface LinkPorts {
 export interface BandwidthPorts {
   /** The version that serves in a cluster; absent where none does. May throw; then the compact answer is used. */
   readonly predictorOf: (cluster: ClusterId) => BandwidthPredictor | undefined;
+  /** What jobs like a gang send; absent: nothing was learned. */
+  readonly messagesOf?: MessagesOf;
   /** GPUs of each gang that runs in the cluster; absent: neighbours are ignored. */
   readonly gangsOf?: (cluster: ClusterId) => readonly (readonly HostGpus[])[];
   /** The work that searches may still do, in the search's own unit; absent: any. */

@@ -228,7 +228,8 @@ describe("with its own threads", () => {
     const stepMs = (reason: string): number =>
       Number(/its step takes (\d+) ms there/.exec(reason)?.[1]);
     const plain = stepMs(await decided({ training }));
-    expect(decider.priced("priced")).toEqual(clusters.map(({ id }) => id));
+    const wanted = { clusters: clusters.map(({ id }) => id), areSteps: true, areMessages: false };
+    expect(decider.wanted("priced")).toEqual(wanted);
     const { model, gpuType } = stepSubject(
       preset("gpt2-1.3b"),
       siteOf(host("h", 8, { gpuType: slow.hosts[0]?.gpuType ?? "" })),
@@ -238,12 +239,12 @@ describe("with its own threads", () => {
       ...{ computeMs: 500, communicationMs: 500, otherMs: 0, predictedMs: 1_000 },
       measuredMs: 2_000,
     };
-    decider.know("priced", [step, step, step, step]);
+    decider.know({ fleet: "priced", steps: [step, step, step, step] });
     const ratio = stepMs(await decided({ training })) / plain;
     expect(ratio).toBeGreaterThan(1.3);
     expect(ratio).toBeLessThan(2.05);
     await decided({});
-    expect(decider.priced("priced")).toEqual([]);
+    expect(decider.wanted("priced")).toBeUndefined();
   });
 
   test("another worker's decider has no ledger", async () => {

@@ -4,11 +4,16 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { nodeSystem } from "../../agent/system/node-system.ts";
+import { hostLayout } from "../../agent/system/state-layout.ts";
+import { extrasDir } from "../../agent/folder/extra-files.ts";
+import { launchFiles } from "../../agent/folder/launch-files.ts";
+import type { AgentHost } from "../../agent/runs/agent-host.ts";
 import { bandwidthFile, bandwidthIn, readBandwidth } from "../../agent/folder/bandwidth-file.ts";
 import { stepIn } from "../../agent/folder/steps-file.ts";
 import { reportMeasured } from "../../agent/telemetry/measure-report.ts";
+import { crc32Text } from "../../lib/crc32.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
-import type { MeasuredNote, StepNote } from "../../protocol/model-messages.ts";
+import type { MeasuredNote, SentNote, StepNote } from "../../protocol/model-messages.ts";
 import {
   eventually,
   folder,
@@ -113,12 +118,18 @@ describe("the words", () => {
     measuredGbs,
   });
 
-  function teller({ failures = 0 } = {}) {
+  function teller({
+    failures = 0,
+    hosts = [],
+  }: {
+    readonly failures?: number;
+    readonly hosts?: readonly Pick<AgentHost, "id" | "layout" | "open">[];
+  } = {}) {
     const closing = new AbortController();
-    const told: (MeasuredNote | StepNote)[] = [];
+    const told: (MeasuredNote | StepNote | SentNote)[] = [];
     let left = failures;
     const reports = reportMeasured({
-      hosts: [],
+      hosts,
       closing: closing.signal,
       system: {
         ...nodeSystem,
@@ -171,6 +182,39 @@ describe("the words", () => {
     ...order,
     gang: gang.slice(0, 1),
     launchExtras: { env: {}, files: [{ name: "plan-step.json", text }] },
+  });
+
+  it("are of what a tuned gang sent, as its plugin counted it", async () => {
+    const layout = hostLayout(nodeSystem.files, { stateDir: folder(), fleet: "f", id: HOST });
+    const { reports, told, end } = teller({ hosts: [{ id: HOST, layout, open: new Map() }] });
+    const tuned = (text: string): RunOrder => ({
+      ...order,
+      launchExtras: { env: {}, files: [{ name: "collectives.json", text }] },
+    });
+    const extras = extrasDir(launchFiles(layout.leaseDir(order.leaseId)).dir);
+    mkdirSync(extras, { recursive: true });
+    const body =
+      "orbweaver-sent 1\nallreduce 16777216 134217727 calls 60 bytes 4026531840 timed 60 micros 90\n";
+    writeFileSync(path.join(extras, "collectives.rewards.sent"), `${body}end ${crc32Text(body)}\n`);
+    const quiet = {
+      host: HOST,
+      hasStarted: true,
+      endedAtMs: 0,
+      ranks: [],
+      end: "completed",
+    } as const;
+    reports.ended(order, quiet);
+    reports.ended(tuned("{}"), quiet);
+    await eventually(() => told.length > 0);
+    const { tenant, class: jobClass } = order.holder;
+    expect(told).toMatchObject([
+      { jobId: order.jobId, tenant, class: jobClass, name: order.jobName, gpus: 3 },
+    ]);
+    expect(told).toMatchObject([
+      { sent: [{ collective: "all_reduce", bytes: 64 * 2 ** 20, share: 1 }] },
+    ]);
+    expect(told).toHaveLength(1);
+    await end();
   });
 
   it("are of the step, too, where the model was planned, on one host as well", async () => {

@@ -9,6 +9,7 @@ import {
   BANDWIDTH_MODEL_WORKFLOW,
   bandwidthModelWorkflowId,
   JOB_TASK_QUEUE,
+  keptMessagesQuery,
   keptStepsQuery,
   measuredSignal,
   type MeasuredNote,
@@ -108,6 +109,53 @@ it("a gang over hosts is granted by it, and shows what was expected beside what 
   expect(attempts).toMatchObject([{ bandwidth: { model: "v1" }, measuredGbs: 55 }]);
   expect(attempts[0]?.bandwidth?.predictedGbs).toBeGreaterThan(0);
 });
+
+it("what a tuned job was seen to send is what the next ones of its name are placed for, unless they say what they send", async () => {
+  /** As its plugin would have counted it. */
+  const program = `
+    const { crc32 } = require("node:zlib");
+    const body = "orbweaver-sent 1\\nallgather 16777216 134217727 calls 90 bytes 6039797760 timed 90 micros 7000\\n";
+    const end = "end " + crc32(body).toString(16).padStart(8, "0") + "\\n";
+    if (process.env.RANK === "0")
+      require("node:fs").writeFileSync(process.env.ORBWEAVER_COLLECTIVES_REWARDS + ".sent", body + end);`;
+  const status = async (more: object): Promise<Shown> => {
+    const { jobId: id } = await world.orbweaver.submit({
+      ...{ name: "sender", gang: { gpus: 6 }, run: { command: ["true"] } },
+      ...more,
+    });
+    await world.orbweaver.job(id).result();
+    const { stdout } = await world.cli(["status", id, "--json"]);
+    return JSON.parse(stdout) as Shown;
+  };
+  interface Shown {
+    readonly messages?: object;
+    readonly attempts: readonly JobView["attempts"][number][];
+  }
+  const tuned = {
+    collectives: { tune: true },
+    run: { command: [process.execPath, "-e", program] },
+  };
+  expect((await status(tuned)).messages).toBeUndefined();
+  const sent = [{ collective: "all_gather", bytes: 64 * 2 ** 20, share: 1 }];
+  await expect
+    .poll(() => model().query(keptMessagesQuery), { timeout: 120_000, interval: 250 })
+    .toMatchObject([{ name: "sender", gpus: 6, sent }]);
+  const learned = {
+    from: "learned",
+    collective: "all_gather",
+    bytes: 64 * 2 ** 20,
+    jobs: 1,
+    share: 1,
+  };
+  await expect
+    .poll(async () => (await status({})).messages, { timeout: 200_000, interval: 2_000 })
+    .toEqual(learned);
+  const { attempts } = await status({});
+  expect(attempts[0]?.bandwidth?.model).toBe("v1 at 64 MiB all_gather, learned from 1 job (100 %)");
+  const stated = await status({ communication: { size: "2GiB" } });
+  expect(stated.messages).toEqual({ from: "stated", collective: "all_reduce", bytes: 2 ** 31 });
+  expect(stated.attempts[0]?.bandwidth?.model).not.toContain("learned");
+}, 400_000);
 
 it("the step that a planned job measured is shown beside the prediction, and corrects the plan of the next", async () => {
   /** As a trainer would whose steps take half as long again as its plan says. */

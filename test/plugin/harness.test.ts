@@ -67,6 +67,7 @@ if (!compiler) {
         const { stdout } = await run(path.join(build, "profiled"), [library, "600", String(seed)]);
         expect(stdout).toMatch(/^not that of the slowest rank +0$/m);
         expect(stdout).toMatch(/^a rank without the profiler: .* 0, 0$/m);
+        expect(stdout).toMatch(/^totals of what was sent, wrong +0$/m);
         expect(stdout).toMatch(/^what NCCL has loaded, named +3 of 3$/m);
       },
     );

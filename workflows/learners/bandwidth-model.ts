@@ -6,7 +6,8 @@
  * published, and the fleet is told. Each step is an activity that can be repeated with the same result, so a crash anywhere leaves the
  * serving version in place, and the next attempt goes on. A version is published before the fleet is told of it, and the fleet's ledger names
  * the version that decisions use. A rollback by hand holds training until `train` is ordered.
- * Beside it, it keeps the steps that runs of planned jobs measured (step-memory.ts), for whoever plans in the cluster.
+ * Beside it, it keeps the steps that runs of planned jobs measured (step-memory.ts), for whoever plans in the cluster, and what jobs were seen to
+ * send (sent-memory.ts), for decisions on jobs that do not say it.
  * Without a solver worker only the model waits: measurements are kept, and the serving version goes on serving.
  * History: 4 events a batch of measurements, 6 an activity; continues as new at 400 by its own count.
  */
@@ -27,6 +28,7 @@ import {
   BANDWIDTH_MODEL_RULES,
   fleetWorkflowId,
   keptSamplesQuery,
+  keptMessagesQuery,
   keptStepsQuery,
   measuredSignal,
   reportAgainSignal,
@@ -122,6 +124,7 @@ function handle(run: ModelRun): void {
   setHandler(bandwidthModelQuery, () => viewOf(run));
   setHandler(keptSamplesQuery, () => run.memory.samples);
   setHandler(keptStepsQuery, () => run.memory.steps ?? []);
+  setHandler(keptMessagesQuery, () => run.memory.sent ?? []);
   onSignal(measuredSignal, (words) => {
     run.events += EVENTS_PER_BATCH;
     run.memory = takeIn(run.memory, words, run.cluster);

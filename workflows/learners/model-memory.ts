@@ -31,6 +31,7 @@ import type {
   TrainingNote,
 } from "../../protocol/model-messages.ts";
 import { isFields } from "../../lib/fields.ts";
+import { readSentNote, withSent } from "./sent-memory.ts";
 import { isCount, readStepNote, withStep } from "./step-memory.ts";
 
 export const MAX_SAMPLES = 512;
@@ -70,7 +71,9 @@ export function takeIn(memory: ModelMemory, words: unknown, cluster: string): Mo
   let next = memory;
   for (const word of Array.isArray(words) ? words : [words]) {
     const step = readStepNote(word);
+    const sent = readSentNote(word);
     if (step !== undefined) next = { ...next, steps: withStep(next.steps ?? [], step) };
+    else if (sent !== undefined) next = { ...next, sent: withSent(next.sent ?? [], sent) };
     else if (isMeasured(word, cluster)) next = takeWord(next, word);
     else next = { ...next, unfit: next.unfit + 1 };
   }

@@ -11,7 +11,9 @@ import {
   type JobView,
   type PendingReason,
 } from "../../../client/index.ts";
+import type { MessagesOf } from "../../../domain/bandwidth/sent-messages.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { learnedMessages, takenMessages, takenText } from "../../planning/learned-messages.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
 import { isSuitable } from "../../../scheduling/ledger/rules/grant-check.ts";
 import { amendmentsText, pauseText } from "../../text/amendments.ts";
@@ -93,10 +95,15 @@ export function explainVerb(context: CommandContext): Command {
         const there = clientThere(session, explanation.view);
         const { drained, quiet } = await hostConditionsOf(explanation, { client: there, nowMs });
         const outlook = await outlookFor(explanation, { client: there, nowMs });
+        const messages = takenMessages(
+          explanation.view,
+          await learnedFor(explanation, { session, client: there }),
+        );
         if (values.json === true) {
           const hosts = drained.map(({ host, reason }) => ({ host: host.id, reason }));
           context.printJson({
             ...placed(explanation, outlook),
+            ...(messages !== undefined && { messages }),
             ...(hosts.length > 0 && { drained: hosts }),
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
             ...(outlook?.forecast && { forecast: forecastDocument(outlook.forecast) }),
@@ -112,6 +119,7 @@ export function explainVerb(context: CommandContext): Command {
                 nowMs,
                 drained,
                 quiet,
+                messages: takenText(messages),
                 ...(outlook !== undefined && { outlook }),
               }),
               explanation.view,
@@ -165,13 +173,15 @@ interface HostConditions {
 
 export interface Explained extends HostConditions {
   readonly nowMs: number;
+  /** What it is taken to send, where that was learned. */
+  readonly messages?: string | undefined;
   /** Of a job that waits. */
   readonly outlook?: ClusterFit;
 }
 
 export function explanationText(
   explanation: JobExplanation,
-  { nowMs, drained, quiet, outlook }: Explained,
+  { nowMs, drained, quiet, messages, outlook }: Explained,
 ): string {
   const { view, ending, fleet } = explanation;
   const { jobId, state } = view;
@@ -191,6 +201,7 @@ export function explanationText(
             : `${String(position)} of ${String(waiting)} in the queue`,
         ],
         ["waits for", durationText(nowMs - requestedAtMs)],
+        ["messages", messages],
         ...(never === undefined ? [] : neverFacts(never)),
         ["starts", forecast && forecastText(forecast, nowMs)],
         ["preempts", preempts && laterText(preempts, nowMs)],
@@ -215,6 +226,7 @@ export function explanationText(
         ["silent", jobSilenceText(quiet)],
         ["lease", last.leaseId],
         ["waited", durationText(last.grantedAtMs - last.requestedAtMs)],
+        ["messages", messages],
         ["bandwidth", runBandwidthText(last)],
       ]),
     ].join("\n");
@@ -319,6 +331,18 @@ async function outlookFor(
 ): Promise<ClusterFit | undefined> {
   if (fleet?.kind !== "waiting") return undefined;
   return outlookOf(await client.fleet(), view.jobId, { nowMs });
+}
+
+/** Of a job that waits; the note of a run says what was learned before it. */
+async function learnedFor(
+  { view, fleet }: JobExplanation,
+  { session, client }: { readonly session: FleetSession; readonly client: FleetClient },
+): Promise<MessagesOf | undefined> {
+  const { direct } = session;
+  if (fleet?.kind !== "waiting" || direct === undefined) return undefined;
+  const { shape, models } = await client.fleet();
+  const clusters = models === undefined ? [] : shape.clusters.map(({ id }) => id);
+  return learnedMessages({ temporal: direct.temporal, fleet: view.fleet }, clusters);
 }
 
 const MAX_LISTED = 8;

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import type { JobEnding, JobView, RunProgress } from "../../../client/index.ts";
+import { takenMessages, takenText } from "../../planning/learned-messages.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
 import { percentText, sumOfUse } from "../../../domain/lease/gpu-use.ts";
 import { workflowUrl } from "../../../workers/connection.ts";
@@ -75,7 +76,9 @@ export function statusVerb(context: CommandContext): Command {
         const ui = direct && workflowUrl(direct.connection, view.jobId);
         if (values.json === true) {
           const step = stepOf(view, live);
+          const messages = takenMessages(view);
           const more = {
+            ...(messages !== undefined && { messages }),
             ...(step !== undefined && { step }),
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
             ...(ui !== undefined && { ui }),
@@ -126,6 +129,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
+    ["messages", takenText(takenMessages(view))],
     ["bandwidth", bandwidthText(view, live)],
     ["GPU use", useText(live)],
     ["step", stepText(step)],

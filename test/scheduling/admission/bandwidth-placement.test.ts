@@ -1,9 +1,12 @@
 /** @file BandPilot behind the placement: when its pick is taken, what the note says, and what happens when the model fails. */
 import { describe, expect, test } from "vitest";
 import type { BandwidthPredictor, Candidate } from "../../../domain/bandwidth/bandwidth-port.ts";
+import { messagesText } from "../../../domain/bandwidth/message-profile.ts";
+import type { PendingRequest } from "../../../domain/lease/plan.ts";
 import { clusterId } from "../../../domain/values/ids.ts";
 import { popCount } from "../../../domain/lease/lease.ts";
 import { withBandwidth } from "../../../scheduling/admission/bandwidth-placement.ts";
+import { sendingOf } from "../../../scheduling/admission/bandwidth-notes.ts";
 import { openBandwidth } from "../../../scheduling/cycle/bandwidth.ts";
 import { leastSpread } from "../../../scheduling/placement/least-spread.ts";
 import type { BandwidthPorts, PlaceDemand } from "../../../scheduling/placement/place-policy.ts";
@@ -89,6 +92,32 @@ describe("a gang of 8 on two hosts with 6 free GPUs each", () => {
     const placed = place({ free: TWO_SIXES, bandwidth, demand: { messages } });
     expect(placed.gpus).toEqual(gpus(["c0/h0", 0b1111], ["c0/h1", 0b1111]));
     expect(placed.bandwidth).toMatchObject({ predictedGbs: 80, model: "v1 at 1024" });
+  });
+
+  test("gets those for what jobs like it sent where it says nothing, and a job that says what it sends keeps that", () => {
+    const predictor: BandwidthPredictor = {
+      ...predictorOf(2, () => 50),
+      at: (messages) => ({ ...predictorOf(2), version: `v1 at ${messagesText(messages)}` }),
+    };
+    const bandwidth: BandwidthPorts = {
+      ...serving(predictor),
+      messagesOf: ({ name }) =>
+        name === "llama"
+          ? { collective: "all_gather", bytes: 2 ** 28, jobs: 3, share: 0.9 }
+          : undefined,
+    };
+    const asked = { constraints: {}, tenant: "a", class: "training", gang: { gpus: 8 } } as const;
+    const noteOf = (name: string, constraints: object = {}) => {
+      const demand = sendingOf({ ...asked, name, constraints } as unknown as PendingRequest);
+      return place({ free: TWO_SIXES, bandwidth, demand }).bandwidth;
+    };
+    expect(noteOf("llama")).toMatchObject({
+      ...{ predictedGbs: 80, method: "searched" },
+      model: "v1 at 256 MiB all_gather, learned from 3 jobs (90 %)",
+    });
+    expect(noteOf("other")).toMatchObject({ model: "v1", method: "compact" });
+    const messages = { collective: "all_reduce", bytes: 2 ** 31 };
+    expect(noteOf("llama", { messages })?.model).toBe("v1 at 2 GiB");
   });
 
   test("gets the compact choice where no other is predicted to be better", () => {
