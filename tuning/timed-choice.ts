@@ -3,8 +3,8 @@
  *
  * A step's time hides what its collectives gain: of a step with 15 % communication an arm that is 8 % faster saves 1.2 %, which is less than its
  * noise. So where most samples say what the row's collectives took on the slowest rank, those times are judged. But a faster collective may take
- * from the computation beside it. So an arm that they decided for is tried beside AUTO until steps of both are known well enough to be compared;
- * one under which they are surely slower is left out, and the others are judged again.
+ * from the computation beside it. So an arm that they decided for is tried beside AUTO until steps of both are known well enough to be compared, or
+ * a slowdown is excluded that would just be seen then: steps that are much faster need no AUTO for that; one under which they are surely slower is left out, and the others are judged again.
  * Where most samples do not say it, steps are judged, as they always were. Cost: one choice for each arm that is left out, and one more.
  */
 
@@ -64,7 +64,8 @@ function controlled(
   const { arm } = choice;
   const { level, error } = contrastsOf(comparable(steps));
   const slower = level(arm) - level("auto");
-  if (slower > CONTROL.sigmas * error(arm, "auto")) {
+  const doubt = CONTROL.sigmas * error(arm, "auto");
+  if (slower > doubt) {
     const others = controlled(
       timed.filter((sample) => sample.arm !== arm),
       steps,
@@ -72,7 +73,8 @@ function controlled(
     );
     return { ...others, why: `${others.why}; ${arm} makes steps slower` };
   }
-  if (error(arm, "auto") <= CONTROL.error || steps.length >= ELIMINATION.mostSamples) return choice;
+  const isKnown = Math.min(doubt, slower + doubt) <= CONTROL.sigmas * CONTROL.error;
+  if (isKnown || steps.length >= ELIMINATION.mostSamples) return choice;
   const pairs = Array.from({ length: CONTROL.pairs }, (_, at): readonly Arm[] =>
     at % 2 === 0 ? [arm, "auto"] : ["auto", arm],
   );

@@ -41,7 +41,9 @@ function played(world: World, seed: number, steps = 240) {
     asked = timedChoice(samples, ARMS);
   }
   const { choice, stale } = asked;
-  return { arm: choice.kind === "exploit" ? choice.arm : "undecided", why: choice.why, stale };
+  const autos = samples.filter(({ arm }) => arm === "auto").length;
+  const kept = choice.kind === "exploit" ? choice.arm : "undecided";
+  return { arm: kept, why: choice.why, stale, autos };
 }
 
 const SEEDS = [1, 2, 3, 4, 5, 6];
@@ -69,6 +71,15 @@ describe("a row whose collectives are timed", () => {
     const found = SEEDS.map((seed) => played(world, seed));
     expect(found.map(({ arm }) => arm)).toEqual(SEEDS.map(() => "auto"));
     expect(found[0]?.why).toContain("tree/simple makes steps slower");
+  });
+
+  it("tries AUTO no more beside an arm under which steps are surely not slower", () => {
+    const world = { share: 0.5, isTimed: () => true, ratio: { ...ratio, "tree/simple": 0.6 } };
+    for (const seed of SEEDS) {
+      const { arm, autos } = played(world, seed);
+      expect(arm).toBe("tree/simple");
+      expect(autos).toBeLessThan(10);
+    }
   });
 
   it("takes the next best arm where the best one makes steps slower", () => {
