@@ -128,6 +128,13 @@ export interface HistoryDatabase {
     target: string,
     limits: { readonly nowMs: number; readonly most: number },
   ) => readonly DueNotice[];
+  /** Whether it was still due: it is the caller's to send until then, and due again afterwards. */
+  readonly claimNotice: (claim: {
+    readonly id: string;
+    readonly target: string;
+    readonly nowMs: number;
+    readonly untilMs: number;
+  }) => boolean;
   readonly noteSent: (sent: SentNotice) => void;
   /** Those whom jobs name, as far as something is due to them: in the order of their names, from behind `after` on and round. */
   readonly dueAddresses: (limits: {
@@ -312,6 +319,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
     dueNotices: (target, limits) => all<DueNotice>(DUE_NOTICES, { target, ...limits }),
     dueAddresses: (limits) =>
       all<{ target: string }>(DUE_ADDRESSES, limits).map(({ target }) => target),
+    claimNotice: (claim) => database.prepare(CLAIM_NOTICE).run(claim).changes > 0,
     noteSent: (sent) => run(NOTE_SENT, { doneMs: null, notBeforeMs: 0, ...sent }),
     forgetNotices: (beforeMs) =>
       run("DELETE FROM notices WHERE coalesce(doneMs, atMs) < :beforeMs", { beforeMs }),
@@ -371,6 +379,9 @@ WHERE target = :target AND doneMs IS NULL AND notBeforeMs <= :nowMs ORDER BY atM
 const DUE_ADDRESSES = `
 SELECT DISTINCT target FROM notices WHERE doneMs IS NULL AND notBeforeMs <= :nowMs AND instr(target, ' ') > 0
 ORDER BY target <= :after, target LIMIT :most`;
+const CLAIM_NOTICE = `
+UPDATE notices SET notBeforeMs = :untilMs
+WHERE id = :id AND target = :target AND doneMs IS NULL AND notBeforeMs <= :nowMs`;
 /** What was sent stays by its id, without its words. */
 const NOTE_SENT = `
 UPDATE notices SET tries = :tries, doneMs = :doneMs, notBeforeMs = :notBeforeMs, body = CASE WHEN :doneMs IS NULL THEN body ELSE '' END

@@ -2,6 +2,9 @@
  * @file Delivers the notices of the outbox: to each target one after the other, the oldest first, the targets apart from each other. A notice may
  * arrive twice, when the console dies between sending and noting; its id tells.
  *
+ * Consoles that share the database each claim a notice before they send it, so one of them does. A claim ends by itself: what a console that died had
+ * claimed goes to the next one.
+ *
  * What fails is tried again, ever later, for a day. A target that fails or is slow holds up no other.
  */
 
@@ -12,6 +15,8 @@ const AT_ONCE = 20;
 const FIRST_AGAIN_MS = 5_000;
 const LATEST_AGAIN_MS = 3_600_000;
 const MOST_DOUBLINGS = 10;
+/** Longer than any target may take. */
+const CLAIMED_MS = 60_000;
 
 export interface Recipient {
   readonly name: string;
@@ -20,7 +25,7 @@ export interface Recipient {
 }
 
 export interface DeliveryParts<To extends Recipient> {
-  readonly database: Pick<HistoryDatabase, "dueNotices" | "noteSent">;
+  readonly database: Pick<HistoryDatabase, "dueNotices" | "claimNotice" | "noteSent">;
   readonly send: (to: To, row: DueNotice, nowMs: number) => Promise<void>;
   readonly nowMs: () => number;
   readonly signal: AbortSignal;
@@ -65,8 +70,11 @@ export function createDelivery<To extends Recipient>({
     if (former !== undefined) note(former);
     for (const row of database.dueNotices(name, { nowMs: nowMs(), most: AT_ONCE })) {
       if (signal.aborted) return;
+      const { id, tries } = row;
+      const claim = { id, target: name, nowMs: nowMs(), untilMs: nowMs() + CLAIMED_MS };
+      if (!database.claimNotice(claim)) continue;
       const outcome = await attempt(target, row);
-      if (outcome === undefined) return;
+      if (outcome === undefined) return database.noteSent({ id, target: name, tries });
       note(outcome);
       // The next one waits for the next round: what is the target's trouble would be met again.
       if (outcome.isFailed) return;

@@ -239,6 +239,45 @@ describe("delivery", () => {
     database.close();
   });
 
+  it("sends each notice once from two consoles that share the database, and what a dead one had claimed a minute later", async () => {
+    const database = await open();
+    put(database, 3);
+    const sent: string[] = [];
+    const consoleAt = (nowMs: number, send: (id: string) => Promise<void>) =>
+      createDelivery({
+        ...{ database, signal: ended.signal, nowMs: () => nowMs, say: () => undefined },
+        send: (_target, { id }) => send(id),
+      }).round([targetOf("up")]);
+    const soon = (id: string): Promise<void> =>
+      new Promise((resolve) => setImmediate(() => resolve(void sent.push(id))));
+    await Promise.all([consoleAt(10, soon), consoleAt(10, soon)]);
+    await consoleAt(10, soon);
+    expect([...sent].sort()).toEqual(["n0", "n1", "n2"]);
+    put(database, 4);
+    // It dies while it sends.
+    void consoleAt(20, () => new Promise(() => undefined));
+    await consoleAt(59_000, soon);
+    expect(sent.length).toBe(3);
+    await consoleAt(61_000, soon);
+    expect(sent.slice(3)).toEqual(["n3"]);
+    database.close();
+  });
+
+  it("lets the next console send at once what one that was ended had claimed", async () => {
+    const database = await open();
+    put(database, 1);
+    const ending = new AbortController();
+    await createDelivery({
+      ...{ database, signal: ending.signal, nowMs: () => 10, say: () => undefined },
+      send: () => {
+        ending.abort();
+        return Promise.reject(new Error("aborted"));
+      },
+    }).round([targetOf("up")]);
+    expect(database.dueNotices("up", { nowMs: 10, most: 9 }).map(({ id }) => id)).toEqual(["n0"]);
+    database.close();
+  });
+
   it("sends nothing again where only the noting failed", async () => {
     const database = await open();
     put(database, 2);
@@ -247,6 +286,7 @@ describe("delivery", () => {
     const { round: go } = createDelivery({
       database: {
         dueNotices: database.dueNotices,
+        claimNotice: database.claimNotice,
         noteSent(one) {
           if (isFull) throw new Error("disk full");
           database.noteSent(one);
