@@ -1,7 +1,7 @@
 /** @file The page of the console: reads the stream, and shows one view of it at a time. */
 
 import { h, render, type ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { connect } from "./connection.ts";
 import { MapView } from "./map/map-view.ts";
 import { usePast } from "./past-feed.ts";
@@ -90,13 +90,20 @@ function ViewOf({ store, place, go }: ViewProps): ComponentChildren {
 function Head({ store, place, go }: ViewProps): ComponentChildren {
   const { fleet, atMs, trouble } = store.facts();
   const { tables } = store;
+  const tabs = useRef<HTMLElement>(null);
+  const isAnyWaiting = tables.requests.size > 0;
+  // A narrow window shows only some of the tabs; the badge makes them wider.
+  useEffect(() => {
+    const chosen = tabs.current?.querySelector("[aria-current=page]");
+    chosen?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [place.view, isAnyWaiting]);
   return h(
     "header",
     null,
     h("h1", null, fleet === "" ? "Orbweaver" : fleet),
     h(
       "nav",
-      { "aria-label": "Views" },
+      { ref: tabs, "aria-label": "Views" },
       TABS.map(([view, title]) =>
         h(
           "button",
@@ -107,7 +114,7 @@ function Head({ store, place, go }: ViewProps): ComponentChildren {
           },
           title,
           view === "queue" &&
-            tables.requests.size > 0 && [
+            isAnyWaiting && [
               " ",
               h(
                 "span",

@@ -81,7 +81,7 @@ function Gpus({
         "tr",
         null,
         [...TITLES, ...(used === undefined ? [] : ["Use", "Memory", "Power"])].map((title, at) =>
-          h("th", { key: title, scope: "col", class: at > 2 && at < 5 ? "wide-only" : "" }, title),
+          h("th", { key: title, scope: "col", class: classOf(at) }, title),
         ),
       ),
     ),
@@ -106,15 +106,19 @@ function Gpus({
           h("td", { class: "wide-only" }, lease?.tenant),
           h("td", null, lease && durationText(nowMs - lease.sinceMs)),
           used && [
-            h("td", { key: "use" }, told(used.use[gpu], " %")),
-            h("td", { key: "memory" }, told(used.memory[gpu], " %")),
-            h("td", { key: "watts" }, told(used.watts[gpu], " W")),
+            h("td", { key: "use", class: "right" }, told(used.use[gpu], " %")),
+            h("td", { key: "memory", class: "right" }, told(used.memory[gpu], " %")),
+            h("td", { key: "watts", class: "right" }, told(used.watts[gpu], " W")),
           ],
         );
       }),
     ),
   );
 }
+
+/** Of the titles: class and tenant where there is room, figures to the right. */
+const classOf = (at: number): string =>
+  at >= TITLES.length ? "right" : at > 2 && at < 5 ? "wide-only" : "";
 
 const WIDTH = 1_000;
 const LINE = 16;

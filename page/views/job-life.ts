@@ -159,8 +159,8 @@ function Bars({ row }: { readonly row: AttemptRow }): ComponentChildren {
               null,
               h(
                 "svg",
-                { width: 200, height: 12, role: "img", "aria-label": `${gbs.toFixed(1)} GB/s` },
-                h("rect", { class: `bar-${name}`, width: (200 * gbs) / most, height: 12 }),
+                { role: "img", "aria-label": `${gbs.toFixed(1)} GB/s` },
+                h("rect", { class: `bar-${name}`, width: `${(100 * gbs) / most}%`, height: 12 }),
               ),
             ),
             h("td", { class: "right" }, `${gbs.toFixed(1)} GB/s`),
