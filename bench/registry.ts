@@ -2,6 +2,7 @@
 
 import type { Bench } from "./bench.ts";
 import { collectivesBench } from "./collectives.ts";
+import { consoleBench } from "./console.ts";
 import { crowdBench } from "./crowd.ts";
 import { floodsBench } from "./floods.ts";
 import { handlersBench } from "./handlers.ts";
@@ -25,6 +26,7 @@ import { worldBench } from "./world.ts";
 
 export const BENCHES: readonly Bench[] = [
   collectivesBench,
+  consoleBench,
   crowdBench,
   floodsBench,
   handlersBench,

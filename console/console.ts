@@ -75,7 +75,7 @@ export interface ConsoleOptions {
   readonly say: (line: string) => void;
 }
 
-/** What happens within this time is told together. */
+/** What happens within this time after a look is told together; what comes later, at once. */
 const TELL_EVERY_MS = 100;
 /** What is told late (see `tables.ts`) is looked for so often. */
 const LOOK_EVERY_MS = 1_000;
@@ -119,6 +119,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   let trouble: string | undefined;
   let isCurrent = false;
   let timer: NodeJS.Timeout | undefined;
+  let lookedAtMs = 0;
 
   const jobs = createJobStreams({
     client,
@@ -242,13 +243,14 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   }
 
   function soon(): void {
-    timer ??= setTimeout(look, TELL_EVERY_MS);
+    timer ??= setTimeout(look, lookedAtMs + TELL_EVERY_MS - performance.now());
   }
 
   function look(): void {
     clearTimeout(timer);
     timer = undefined;
     if (ledger === undefined) return;
+    lookedAtMs = performance.now();
     const message = tables.look(ledger, facts(), Date.now());
     if (message !== undefined) hub.tell(message, at);
     // Shares change with time alone, too; before the history has been read up to now, its own times come.

@@ -2,10 +2,11 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Browser } from "playwright-core";
-import { CHROMIUM, openBrowser } from "./chromium.ts";
-import { madeUpFleet } from "./made-up-fleet.ts";
-import { axeFindings, openPage, overflow, type Look, type Opened } from "./opened-page.ts";
-import { servePage, type PageServer } from "./page-server.ts";
+import { CHROMIUM, openBrowser } from "../../bench/console/chromium.ts";
+import { madeUpFleet } from "../../bench/console/made-up-fleet.ts";
+import { openPage, type Look, type Opened } from "../../bench/console/opened-page.ts";
+import { axeFindings, overflow } from "./axe.ts";
+import { servePage, type PageServer } from "../../bench/console/page-server.ts";
 
 const fleet = madeUpFleet({ seed: 1, hosts: 752, waiting: 10_000, nowMs: Date.now() });
 const [gang = ""] = fleet.runningJobs();

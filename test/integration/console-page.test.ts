@@ -3,8 +3,6 @@
  * half a second, the bar of the project, is for a quiet machine, and a busy one may take ten times as long.
  */
 
-import type { Client } from "@temporalio/client";
-import { get, type ClientRequest } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { Browser } from "playwright-core";
@@ -14,23 +12,11 @@ import type { HttpConsole } from "../../console/http/server.ts";
 import { quantile } from "../../lib/quantile.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import { CHROMIUM, openBrowser } from "../browser/chromium.ts";
-import { axeFindings, openPage, type Opened } from "../browser/opened-page.ts";
+import { CHROMIUM, openBrowser } from "../../bench/console/chromium.ts";
+import { countedClient, openBareBrowser } from "../../bench/console/consoles.ts";
+import { openPage, type Opened } from "../../bench/console/opened-page.ts";
+import { axeFindings } from "../browser/axe.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
-
-/** Each call of the service is counted before it is made. */
-function counting(client: Client, seen: { calls: number }): Client {
-  const service = new Proxy(client.workflowService, {
-    get(target, name) {
-      if (name === "getWorkflowExecutionHistory") seen.calls += 1;
-      return Reflect.get(target, name, target) as unknown;
-    },
-  });
-  return new Proxy(client, {
-    get: (target, name) =>
-      name === "workflowService" ? service : (Reflect.get(target, name, target) as unknown),
-  });
-}
 
 /** Of the fleet; a gang of all its GPUs is there, too. */
 const HOST = "alpha/a1";
@@ -47,7 +33,7 @@ describe.skipIf(CHROMIUM === undefined)("the console's page of a live fleet", ()
   beforeAll(async () => {
     world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
     console_ = await startConsole({
-      client: counting(world.temporal, seen),
+      client: countedClient(world.temporal, () => (seen.calls += 1)),
       fleet: world.fleet,
       codecs: createConverters().worker.payloadCodecs ?? [],
       ...{ host: "127.0.0.1", port: 0, rule: {}, files: readPage(packageRoot()) },
@@ -124,12 +110,12 @@ describe.skipIf(CHROMIUM === undefined)("the console's page of a live fleet", ()
 
   it("calls Temporal as often for fifty browsers as for one", async () => {
     const callsWith = async (browsers: number): Promise<number> => {
-      const looks = Array.from({ length: browsers }, () => look(`${url}api/events`));
+      const looks = await Promise.all(Array.from({ length: browsers }, () => openBareBrowser(url)));
       await sleep(500);
       const before = seen.calls;
       await change(world, CHANGES / 2);
       const made = seen.calls - before;
-      for (const one of looks) one.destroy();
+      for (const one of looks) one.close();
       return made;
     };
     const [one, fifty] = [await callsWith(1), await callsWith(50)];
@@ -143,12 +129,6 @@ describe.skipIf(CHROMIUM === undefined)("the console's page of a live fleet", ()
 });
 
 const isHeld = ({ state }: { readonly state: string }): boolean => state === "held";
-
-function look(url: string): ClientRequest {
-  const request = get(url, (response) => void response.resume());
-  request.on("error", () => undefined);
-  return request;
-}
 
 /** Drains and undrains a host, so many times: ten times a second, or as fast as the fleet answers. */
 async function change({ orbweaver }: World, times: number): Promise<void> {

@@ -1,8 +1,8 @@
-/** @file A Chromium of this machine, driven by playwright-core; tests that need one are skipped where there is none. */
+/** @file A Chromium of this machine, driven by playwright-core, which a checkout of the repository has; what needs one is skipped by name where there is none. */
 
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
-import { chromium, type Browser } from "playwright-core";
+import type { Browser } from "playwright-core";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
@@ -24,8 +24,20 @@ function isExecutable(file: string): boolean {
 /** The pages are our own, so a container in which Chromium's sandbox cannot be set up does no harm. */
 export async function openBrowser(): Promise<Browser> {
   if (CHROMIUM === undefined) throw new Error("there is no Chromium on the PATH");
+  const { chromium } = await import("playwright-core");
   return await chromium.launch({
     executablePath: CHROMIUM,
     args: ["--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc"],
   });
+}
+
+/** Why no browser can be opened; undefined where one can. */
+export async function whyNoBrowser(): Promise<string | undefined> {
+  if (CHROMIUM === undefined) return "there is no Chromium on the PATH";
+  try {
+    await import("playwright-core");
+    return undefined;
+  } catch {
+    return "playwright-core is not installed; a checkout of the repository has it";
+  }
 }

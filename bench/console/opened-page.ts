@@ -1,7 +1,6 @@
 /** @file A page of the console in a browser, with what its own console said, and measures of it. Scripts for the browser are text: its types would change Node's. */
 
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Browser, CDPSession, Page } from "playwright-core";
 
 export interface Opened {
@@ -15,13 +14,15 @@ export interface Look {
   readonly width?: number;
   readonly height?: number;
   readonly colorScheme?: "light" | "dark";
+  /** A script that runs before the page's own. */
+  readonly before?: string;
 }
 
-/** What a test waits for comes within a second on a quiet machine. */
+/** What is waited for comes within a second on a quiet machine. */
 const PATIENCE_MS = 90_000;
 
 export async function openPage(browser: Browser, url: string, look: Look = {}): Promise<Opened> {
-  const { width = 1_400, height = 900, colorScheme = "light" } = look;
+  const { width = 1_400, height = 900, colorScheme = "light", before } = look;
   const page = await browser.newPage({ viewport: { width, height }, colorScheme });
   page.setDefaultTimeout(PATIENCE_MS);
   const complaints: string[] = [];
@@ -29,30 +30,18 @@ export async function openPage(browser: Browser, url: string, look: Look = {}): 
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());
   });
   page.on("pageerror", (error) => complaints.push(error.message));
+  if (before !== undefined) await page.addInitScript(before);
   await page.goto(url);
   await page.locator("main section, main p").first().waitFor();
   return { page, complaints, close: () => page.close() };
 }
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const LOOK_MS = 5;
 
-interface Violation {
-  readonly id: string;
-  readonly nodes: readonly { readonly html: string }[];
+/** Until the map has been painted. Asked from outside: the policy of the page allows nobody to wait inside it for the value of a text. */
+export async function untilDrawn(page: Page): Promise<void> {
+  while ((await page.evaluate("window.orbweaverDrawn?.count > 0")) !== true) await sleep(LOOK_MS);
 }
-
-/** What axe finds wrong, one line each. */
-export async function axeFindings(page: Page): Promise<readonly string[]> {
-  await page.evaluate(AXE);
-  const violations = (await page.evaluate(
-    "axe.run(document).then(({ violations }) => violations)",
-  )) as readonly Violation[];
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
-}
-
-/** How far the page is wider than the window. */
-export const overflow = async (page: Page): Promise<number> =>
-  Number(await page.evaluate("document.documentElement.scrollWidth - window.innerWidth"));
 
 export interface Meter {
   /** Processor time of the page's main thread since the last call, in milliseconds. */

@@ -1,0 +1,51 @@
+/** @file `bench console` without a browser and without a server: what a trace says of frames, the hash of what is compared, a scrape in small. */
+
+import { expect, test } from "vitest";
+import { hashOf } from "../../bench/console/folded-histories.ts";
+import { readTrace } from "../../bench/console/thread-trace.ts";
+import { measureScrape } from "../../bench/console/scrape-part.ts";
+
+const event = (name: string, ts: number, tts: number, more: object = {}) => {
+  return { name, pid: 1, tid: 1, ts, tts, args: {}, ...more };
+};
+
+test("frames are those of the thread that draws most, by the clock and by the thread's own time", () => {
+  const { frames, untilSaid } = readTrace([
+    event("CommitLoad", 1_000, 500),
+    event("TimeStamp", 9_000, 4_500, { args: { data: { message: "drawn" } } }),
+    event("FireAnimationFrame", 50_000, 12_000),
+    event("FireAnimationFrame", 20_000, 10_000),
+    event("FireAnimationFrame", 66_000, 20_000),
+    event("FireAnimationFrame", 30_000, 0, { pid: 2 }),
+  ]);
+  expect(frames).toEqual([
+    { wallMs: 30, busyMs: 2 },
+    { wallMs: 16, busyMs: 8 },
+  ]);
+  expect(untilSaid("drawn")).toEqual({ wallMs: 8, busyMs: 4 });
+  expect(untilSaid("nothing")).toBeUndefined();
+});
+
+test("what is the same in another order of keys has the same hash, and nothing else has", () => {
+  const one = { a: [1, { c: 2, b: 3 }], d: undefined };
+  expect(hashOf({ a: [1, { b: 3, c: 2 }] })).toBe(hashOf(one));
+  expect(hashOf({ a: [{ b: 3, c: 2 }, 1] })).not.toBe(hashOf(one));
+});
+
+test("a scrape of a small full fleet has series of its tenants and of the use of its hosts", async () => {
+  const sizes: Readonly<Record<string, number>> = { hosts: 40, waiting: 60 };
+  const bars = await measureScrape({
+    seed: 1,
+    size: (name) => sizes[name] ?? 0,
+    text: () => undefined,
+    flag: () => false,
+    chosen: () => [],
+    say: () => undefined,
+    interrupted: new AbortController().signal,
+    env: {},
+  });
+  expect(bars.map(({ id }) => id)).toEqual(["scrape-time", "scrape-time-cpu", "scrape-series"]);
+  const series = bars.at(-1)?.got ?? 0;
+  expect(series).toBeGreaterThan(4 * 40);
+  expect(series).toBeLessThanOrEqual(20_000);
+});
