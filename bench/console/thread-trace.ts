@@ -14,8 +14,8 @@ export interface Times {
 export interface ThreadTrace {
   /** All but the first. */
   readonly frames: readonly Times[];
-  /** From the commit of the document to `console.timeStamp(said)`; undefined where either is missing. */
-  readonly untilSaid: (said: string) => Times | undefined;
+  /** Processor time in milliseconds that the thread had taken since its start at `console.timeStamp(said)`; undefined where nobody said so. */
+  readonly busyWhenSaid: (said: string) => number | undefined;
 }
 
 interface TraceEvent {
@@ -25,7 +25,7 @@ interface TraceEvent {
   /** Microseconds, by the clock and by that of the thread. */
   readonly ts: number;
   readonly tts?: number;
-  readonly args: { readonly data?: { readonly message?: string; readonly url?: string } };
+  readonly args: { readonly data?: { readonly message?: string } };
 }
 
 /** Traces while `act` runs. */
@@ -48,13 +48,10 @@ export function readTrace(events: readonly TraceEvent[]): ThreadTrace {
   const frames = own.filter(({ name }) => name === "FireAnimationFrame").sort(byTime);
   return {
     frames: frames.slice(1).map((frame, at) => between(frames[at] ?? frame, frame)),
-    untilSaid(said) {
-      const end = own.find(({ name, args }) => name === "TimeStamp" && args.data?.message === said);
-      const began = own
-        .filter(({ name }) => name === "CommitLoad")
-        .sort(byTime)
-        .at(-1);
-      return began && end && between(began, end);
+    busyWhenSaid(said) {
+      const { tts } =
+        events.find(({ name, args }) => name === "TimeStamp" && args.data?.message === said) ?? {};
+      return tts === undefined ? undefined : tts / 1_000;
     },
   };
 }

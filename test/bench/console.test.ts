@@ -10,8 +10,7 @@ const event = (name: string, ts: number, tts: number, more: object = {}) => {
 };
 
 test("frames are those of the thread that draws most, by the clock and by the thread's own time", () => {
-  const { frames, untilSaid } = readTrace([
-    event("CommitLoad", 1_000, 500),
+  const { frames, busyWhenSaid } = readTrace([
     event("TimeStamp", 9_000, 4_500, { args: { data: { message: "drawn" } } }),
     event("FireAnimationFrame", 50_000, 12_000),
     event("FireAnimationFrame", 20_000, 10_000),
@@ -22,8 +21,8 @@ test("frames are those of the thread that draws most, by the clock and by the th
     { wallMs: 30, busyMs: 2 },
     { wallMs: 16, busyMs: 8 },
   ]);
-  expect(untilSaid("drawn")).toEqual({ wallMs: 8, busyMs: 4 });
-  expect(untilSaid("nothing")).toBeUndefined();
+  expect(busyWhenSaid("drawn")).toBe(4.5);
+  expect(busyWhenSaid("nothing")).toBeUndefined();
 });
 
 test("what is the same in another order of keys has the same hash, and nothing else has", () => {
