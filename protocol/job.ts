@@ -8,6 +8,7 @@ import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { HostGpus, Lease } from "../domain/lease/lease.ts";
 import type { LaunchExtrasNote } from "../domain/lease/launch-extras.ts";
+import type { PreemptionLimits } from "../domain/lease/preemption-limits.ts";
 import type { Preempted } from "../domain/lease/preempted.ts";
 import type { PendingReason } from "../domain/lease/pending.ts";
 import type { Amendment, ChangedSetting } from "../domain/job/amendment.ts";
@@ -53,6 +54,8 @@ export interface PreemptOrder {
   readonly keep?: readonly HostGpus[];
   /** After so long the fleet takes the lease back by itself. */
   readonly graceMs: number;
+  /** How often the fleet preempts one job, where its policy says so. */
+  readonly limits?: PreemptionLimits;
 }
 
 /** Tells a waiting job why it waits. */

@@ -6,7 +6,9 @@
  * Cost: O(log n) an event.
  */
 
+import { DEFAULT_POLICY } from "../domain/fleet/fleet.ts";
 import { gpuCountOf, type Lease } from "../domain/lease/lease.ts";
+import { limitsOf } from "../domain/lease/preemption-limits.ts";
 import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import type { Random } from "../lib/random.ts";
 import type { PhaseState } from "./accounts.ts";
@@ -71,7 +73,12 @@ export function openJobRuns(options: JobRunsOptions): JobRuns {
     states.push(state);
     byId.set(state.jobId, state);
     counts.arrived += 1;
-    cycles.send(requestOf(state, costs.checkpointMs));
+    ask(state);
+  }
+
+  function ask(state: JobState): void {
+    const limits = limitsOf(scheduler.ledger.shape.policy ?? DEFAULT_POLICY);
+    cycles.send(requestOf(state, { checkpointMs: costs.checkpointMs, ...(limits && { limits }) }));
   }
 
   function start(lease: Lease): void {
@@ -145,6 +152,7 @@ export function openJobRuns(options: JobRunsOptions): JobRuns {
     if (eviction === undefined || run === undefined) return;
     cycles.report({ kind: "evictions-sent", sent: [id], gone: [], nowMs: nowMs() });
     state.preemptions += 1;
+    if (eviction.forJob !== state.jobId) state.gaveWay += 1;
     const isOpportunistic = scheduler.ledger.leases.get(id)?.opportunistic !== undefined;
     metrics.notePreempted(state, eviction, isOpportunistic);
     const hasCheckpoint = job.hasNoCheckpoint === undefined;
@@ -167,7 +175,7 @@ export function openJobRuns(options: JobRunsOptions): JobRuns {
     state.version += 1;
     state.seq += 1;
     state.requestedAtMs = nowMs();
-    cycles.send(requestOf(state, costs.checkpointMs));
+    ask(state);
   }
 
   function crash(state: JobState, blame: "hosts" | "jobs"): void {

@@ -13,7 +13,9 @@ import {
   type LeaseId,
   type RunId,
 } from "../domain/values/ids.ts";
+import { DEFAULT_PREEMPTION } from "../domain/job/job.ts";
 import type { GangRequest } from "../domain/lease/lease.ts";
+import { limitedRule, type PreemptionLimits } from "../domain/lease/preemption-limits.ts";
 import { ms } from "../domain/values/units.ts";
 import type { InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { PhaseState } from "./accounts.ts";
@@ -41,6 +43,8 @@ export interface JobState {
   endedAtMs?: number;
   grantedGpus: number;
   preemptions: number;
+  /** How many of them were for other jobs. */
+  gaveWay: number;
   failures: number;
 }
 
@@ -73,12 +77,23 @@ export const newJob = (
   queuedMs: 0,
   grantedGpus: 0,
   preemptions: 0,
+  gaveWay: 0,
   failures: 0,
 });
 
-/** `checkpointMs`: how long a checkpoint takes that is ordered. */
-export function requestOf(state: JobState, checkpointMs: number): InboxEntry {
+interface Terms {
+  /** How long a checkpoint takes that is ordered. */
+  readonly checkpointMs: number;
+  /** How often one job is preempted; absent where the fleet's policy has no limits. */
+  readonly limits?: PreemptionLimits;
+}
+
+export function requestOf(state: JobState, { checkpointMs, limits }: Terms): InboxEntry {
   const { job, jobId: id, runId: run, seq, requestedAtMs } = state;
+  const preemption =
+    limits === undefined || state.gaveWay === 0
+      ? job.preemption
+      : limitedRule(job.preemption ?? DEFAULT_PREEMPTION[job.class], state.gaveWay, limits);
   const minGpus = job.minGpus ?? job.gpus;
   const request: GangRequest = {
     jobId: id,
@@ -101,7 +116,7 @@ export function requestOf(state: JobState, checkpointMs: number): InboxEntry {
     ...(job.estimateMs !== undefined && {
       timeLimitMs: ms(Math.max(1, job.estimateMs * shareLeft(state))),
     }),
-    ...(job.preemption !== undefined && { preemption: job.preemption }),
+    ...(preemption !== undefined && { preemption }),
     ...(job.hasNoCheckpoint === undefined && {
       checkpoint: {
         graceMs: ms(Math.max(1, checkpointMs)),

@@ -24,10 +24,16 @@ type Why = (of: (name: string) => string, numbers: Kept["numbers"]) => string;
 
 const WHY: Readonly<Record<KeepingRule, Why>> = {
   "fleet-never-preempts": () => "this fleet preempts no job",
-  "not-preemptible": () => "may not be preempted",
+  "not-preemptible": (_of, { maxPreemptions }) =>
+    maxPreemptions === undefined
+      ? "may not be preempted"
+      : `may not be preempted, by its own file or because it was preempted ${counted(maxPreemptions, "time")}, the most here`,
   "stops-already": () => "stopping already",
   "room-is-coming": () => "other jobs give way already, and that is enough",
-  protected: () => "protected (minRuntime)",
+  protected: (_of, { longestSeconds = 0, coolDownSeconds }) =>
+    coolDownSeconds === undefined
+      ? "protected (minRuntime)"
+      : `protected for ${durationText(longestSeconds * 1_000)} at most from the start (minRuntime, or the cool-down of ${durationText(coolDownSeconds * 1_000)} after a preemption)`,
   lent: () => "on lent GPUs, which go back to another job alone",
   "no-checkpoint": () => "same tenant and class, and no checkpoint would keep the work",
   "higher-priority": (of) =>

@@ -164,6 +164,8 @@ function policyOf({
     agingMs: aging ?? DEFAULT_POLICY.agingMs,
     isPreempting: preemption.enabled ?? DEFAULT_POLICY.isPreempting,
     preemptionBudgetGpuSeconds: preemption.budget ?? DEFAULT_POLICY.preemptionBudgetGpuSeconds,
+    ...(preemption.perJob !== undefined && { maxPreemptions: preemption.perJob }),
+    ...(preemption.coolDown !== undefined && { coolDownMs: preemption.coolDown }),
     maxReserveShare: reserve ?? DEFAULT_POLICY.maxReserveShare,
     ...(places !== undefined && { places }),
     ...(placement !== undefined && { placement }),

@@ -90,11 +90,16 @@ function policyProblem(policy: unknown): string | undefined {
   if (!isRecord(policy) || !isRecord(policy["classWeights"])) return "the policy has no weights";
   const { classWeights, agingMs, preemptionBudgetGpuSeconds, maxReserveShare, places, placement } =
     policy;
+  const { maxPreemptions, coolDownMs } = policy;
   const weights = JOB_CLASSES.map((each) => classWeights[each]);
   if (![...weights, agingMs].every((amount) => isAmount(amount) && amount > 0))
     return "a weight of the policy, or its agingMs, is not above 0";
   if (!isAmount(preemptionBudgetGpuSeconds) || !isAmount(maxReserveShare) || maxReserveShare > 1)
     return "the policy's budget or reserve is no amount";
+  if (maxPreemptions !== undefined && !isCount(maxPreemptions))
+    return "the policy's limit of preemptions is no count";
+  if (coolDownMs !== undefined && !isAmount(coolDownMs))
+    return "the policy's coolDownMs is no time";
   if (places !== undefined && !isCount(places)) return "the policy's places are no count";
   if (placement !== undefined && !FLEET_PLACEMENTS.some((name) => name === placement))
     return "the policy's placement is not known";

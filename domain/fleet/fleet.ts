@@ -84,6 +84,10 @@ export interface FleetPolicy {
   readonly isPreempting: boolean;
   /** Most GPU-seconds of other jobs' work that preemptions for one tenant may destroy in an hour. */
   readonly preemptionBudgetGpuSeconds: number;
+  /** Most times that one job gives way to others, at least 1; without a limit when absent. */
+  readonly maxPreemptions?: number;
+  /** So long a job that has given way runs before it may have to again; its own protected time when absent. */
+  readonly coolDownMs?: Ms;
   /** The largest part of the fleet that is kept free for future inference jobs. */
   readonly maxReserveShare: number;
   /** Requests that may wait inside the fleet, jobs called in from lobbies included; `DEFAULT_PLACES` when absent. */

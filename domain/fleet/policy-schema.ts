@@ -13,6 +13,8 @@ import {
 import { DEFAULT_PLACES, DEFAULT_POLICY, FLEET_PLACEMENTS } from "./fleet.ts";
 
 const MIN_PLACES = 100;
+/** A larger limit on preemptions is none. */
+const MAX_PER_JOB = 1_000;
 /** A reserve of more than half of a fleet is taken for a mistake. */
 const MAX_RESERVE_SHARE = 0.5;
 
@@ -47,8 +49,21 @@ export const policySchema = z
           examples: ["10 GPU-hours"],
           isZeroAllowed: true,
         }).optional(),
+        perJob: wholeNumber({
+          min: 1,
+          max: MAX_PER_JOB,
+          description:
+            "How often one job is stopped for others, at most; then it runs on as one that is never stopped for them. Default: no limit.",
+          examples: [3],
+        }).optional(),
+        coolDown: duration({
+          description:
+            "So long a job that was stopped for another runs before it may be stopped again, if its own minRuntime is not longer. Default: 0s.",
+          examples: ["30m"],
+          isZeroAllowed: true,
+        }).optional(),
       })
-      .meta({ description: "Whether, and how much, jobs are stopped for others." })
+      .meta({ description: "Whether, how much, and how often jobs are stopped for others." })
       .optional(),
     reserve: share({
       max: MAX_RESERVE_SHARE,

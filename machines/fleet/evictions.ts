@@ -9,13 +9,20 @@
 
 import type { EvictionOrder, Loss } from "../../protocol/control-contract.ts";
 import type { JobId } from "../../domain/values/ids.ts";
+import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
 import { gpuCountOf, isShrunk, type Lease } from "../../domain/lease/lease.ts";
+import { limitsOf } from "../../domain/lease/preemption-limits.ts";
 import { revokeAfterMs } from "../../scheduling/ledger/apply/apply.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 
 type Holdings = Pick<Ledger, "leases" | "requests">;
 
-export function unsentOrders({ leases, requests }: Holdings): readonly EvictionOrder[] {
+export function unsentOrders({
+  leases,
+  requests,
+  shape,
+}: Holdings & Pick<Ledger, "shape">): readonly EvictionOrder[] {
+  const limits = limitsOf(shape.policy ?? DEFAULT_POLICY);
   return [...leases.values()].flatMap((lease) => {
     const { eviction, state, jobId, runId, seq, id } = lease;
     if (eviction === undefined || eviction.isSent === true || state !== "held") return [];
@@ -27,6 +34,7 @@ export function unsentOrders({ leases, requests }: Holdings): readonly EvictionO
       reason: reasonOf(lease, forJob, requests),
       ...(keep !== undefined && { keep }),
       graceMs: revokeAfterMs(lease),
+      ...(limits !== undefined && { limits }),
     };
     return [{ jobId, runId, order }];
   });

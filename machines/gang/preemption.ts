@@ -6,6 +6,7 @@
  */
 
 import { gpuCountOf, type HostGpus } from "../../domain/lease/lease.ts";
+import type { PreemptionLimits } from "../../domain/lease/preemption-limits.ts";
 import { isFields } from "../../lib/fields.ts";
 import { lostGpuSeconds, type Preempted } from "../../domain/lease/preempted.ts";
 import type { GangEnd } from "./gang-end.ts";
@@ -15,12 +16,20 @@ import { isUncharged } from "./retry-verdict.ts";
 /** Whether a signal that claims to be such an order is one. */
 export function isPreemptOrder(value: unknown): value is PreemptOrder {
   if (!isFields(value)) return false;
-  const { lease, forJob, reason, keep } = value;
+  const { lease, forJob, reason, keep, limits } = value;
   return (
     [lease, forJob, reason].every((each) => typeof each === "string") &&
+    (limits === undefined || areLimits(limits)) &&
     (keep === undefined || (Array.isArray(keep) && keep.every(isHostGpus)))
   );
 }
+
+const areLimits = (value: unknown): value is PreemptionLimits =>
+  isFields(value) &&
+  [value["most"], value["coolDownMs"]].every((each) => each === undefined || isAmount(each));
+
+const isAmount = (value: unknown): boolean =>
+  typeof value === "number" && Number.isFinite(value) && value >= 0;
 
 const isHostGpus = (value: unknown): value is HostGpus =>
   isFields(value) && typeof value["host"] === "string" && typeof value["mask"] === "number";

@@ -8,9 +8,11 @@
 
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
-import { scheduledPart } from "../../domain/lease/gang-request.ts";
+import { DEFAULT_PREEMPTION } from "../../domain/job/job.ts";
+import { scheduledPart, type ScheduledPart } from "../../domain/lease/gang-request.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
+import { limitedRule } from "../../domain/lease/preemption-limits.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
@@ -71,6 +73,7 @@ export function tellRequest(
   const request: GangRequest = {
     ...part,
     ...(job.isShrunk && { gang: { ...part.gang, timeoutMs: ms(0) } }),
+    ...limitedPreemption(job, part),
     jobId: job.jobId,
     runId: job.runId,
     seq: job.seq,
@@ -83,6 +86,19 @@ export function tellRequest(
   };
   const asked = { ...present, hasRequest: true, requestedAtMs: atMs };
   return tell(asked, { kind: "request", request }, purpose, reask ?? {});
+}
+
+/** The job's own rule, or what the last fleet that preempted it has left of that. */
+function limitedPreemption(
+  { jobId, attempts, preemptionLimits }: Job,
+  part: ScheduledPart,
+): Pick<GangRequest, "preemption"> {
+  if (preemptionLimits === undefined) return {};
+  const times = attempts.filter(
+    ({ preempted }) => preempted !== undefined && preempted.forJob !== jobId,
+  ).length;
+  const rule = part.preemption ?? DEFAULT_PREEMPTION[part.class];
+  return { preemption: limitedRule(rule, times, preemptionLimits) };
 }
 
 /** Ends the present request: the next one has another number, and nothing that belongs to this one counts any more. */

@@ -11,6 +11,7 @@ import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LaunchExtra, LaunchExtras } from "../../domain/lease/launch-extras.ts";
 import type { InferenceFacts } from "../../domain/model/inference-facts.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
+import type { PreemptionLimits } from "../../domain/lease/preemption-limits.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { FailureCode } from "../../domain/values/codes.ts";
 import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "../../domain/values/ids.ts";
@@ -104,6 +105,8 @@ export interface Job extends JobIdentity {
   readonly isKilled?: true;
   /** The order to give up the lease of the present grant. */
   readonly preempt?: PreemptOrder;
+  /** How often it may have to give way, as the last order to do so said it; no limits when absent. */
+  readonly preemptionLimits?: PreemptionLimits;
   /** While it asks again after the loss of a host: its other GPUs, which its fleet keeps for it until then. */
   readonly kept?: KeptGpus;
   /** Hosts of the present grant that the fleet has given up. */

@@ -303,7 +303,11 @@ const takeNote = (job: Job, note: unknown): Job =>
 /** An order for a lease that is over, or a repeated order, changes nothing. */
 function takePreemption(job: Job, order: unknown, nowMs: number): Job {
   if (!isPreemptOrder(order) || order.lease !== job.grant?.lease.id) return job;
-  return job.preempt === undefined ? notePreemption({ ...job, preempt: order }, nowMs) : job;
+  if (job.preempt !== undefined) return job;
+  const { preemptionLimits: _former, ...rest } = job;
+  const { limits } = order;
+  const limited = limits === undefined ? rest : { ...rest, preemptionLimits: limits };
+  return notePreemption({ ...limited, preempt: order }, nowMs);
 }
 
 const takeLoss = (job: Job, loss: unknown): Job =>

@@ -14,7 +14,7 @@ import type { JobId } from "../../domain/values/ids.ts";
 import { DECIDE_POLICIES } from "../cycle/decide.ts";
 import { openSchedulerCache } from "../cycle/scheduler-cache.ts";
 import { dueTo, heldIn, isSameClass, surplusOf } from "../fairness/holdings.ts";
-import { BUDGET_MS, spentBudget } from "../ledger/apply/apply-evictions.ts";
+import { BUDGET_MS, preemptionOf, spentBudget } from "../ledger/apply/apply-evictions.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { classFlow, tenantFlow } from "../ledger/rules/flow.ts";
@@ -196,6 +196,18 @@ function numbersOf(
   const { holdings, ledger, nowMs } = account;
   const needGpus = request.gang.gpus;
   switch (rule) {
+    case "protected": {
+      const longestMs = Math.max(...leases.map((lease) => preemptionOf(lease).minRuntimeMs));
+      const { coolDownMs } = ledger.shape.policy ?? DEFAULT_POLICY;
+      return {
+        longestSeconds: longestMs / 1_000,
+        ...(coolDownMs !== undefined && { coolDownSeconds: coolDownMs / 1_000 }),
+      };
+    }
+    case "not-preemptible": {
+      const { maxPreemptions } = ledger.shape.policy ?? DEFAULT_POLICY;
+      return maxPreemptions === undefined ? {} : { maxPreemptions };
+    }
     case "higher-priority": {
       const leastPriority = Math.min(...leases.map(({ terms }) => terms?.priority ?? Infinity));
       return { priority: request.priority, leastPriority };

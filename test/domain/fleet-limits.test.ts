@@ -63,7 +63,7 @@ describe("a right fleet file", () => {
       policyOf({
         weights: { training: 2.5 },
         aging: "10m",
-        preemption: { enabled: false, budget: "90 GPU-minutes" },
+        preemption: { enabled: false, budget: "90 GPU-minutes", perJob: 3, coolDown: "30m" },
         reserve: 0,
       }),
     ).toEqual({
@@ -71,6 +71,8 @@ describe("a right fleet file", () => {
       agingMs: 600_000,
       isPreempting: false,
       preemptionBudgetGpuSeconds: 5_400,
+      maxPreemptions: 3,
+      coolDownMs: 1_800_000,
       maxReserveShare: 0,
     });
     expect(fleetOf(SMALL_FLEET).shape).not.toHaveProperty("policy");

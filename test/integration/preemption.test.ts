@@ -25,7 +25,7 @@ import { removeFolder } from "../support/remove-folder.ts";
 /** Two hosts, eight GPUs in all; nothing is kept free for inference to come. */
 const FLEET = `
 name: preempting
-policy: { reserve: 0 }
+policy: { reserve: 0, preemption: { perJob: 2, coolDown: 3s } }
 clusters:
   - name: alpha
     site: here
@@ -280,6 +280,27 @@ describe("an inference job on a full fleet", () => {
     },
     400_000,
   );
+
+  it("takes GPUs of one job no sooner again than after its cool-down, and no more often than the fleet says", async () => {
+    const { train, infer } = await evicted(training("limited", 100_000));
+    expect((await resultOf(infer)).gpus).toBe(4);
+    expect((await resultOf(await submit(inference(4, 1)))).gpus).toBe(4);
+    const last = await submit(inference(4, 1));
+    await untilView(train, ({ attempts, state }) => attempts.length === 3 && state === "running");
+    await world.until("it waits", ({ reasons }) => reasons.size === 1);
+    const said = JSON.parse((await world.cli(["explain", last, "--json"])).stdout) as unknown;
+    expect(said).toMatchObject({
+      notYielding: [{ rule: "not-preemptible", gpus: 8, numbers: { maxPreemptions: 2 } }],
+    });
+    const { attempts } = await viewOf(train);
+    const [, second] = attempts;
+    expect(attempts.map(({ preempted }) => preempted === undefined)).toEqual([false, false, true]);
+    const ranMs = (second?.preempted?.atMs ?? 0) - (second?.grantedAtMs ?? Infinity);
+    expect(ranMs).toBeGreaterThanOrEqual(3_000);
+    await handle(train).cancel();
+    expect((await resultOf(last)).gpus).toBe(4);
+    await untilQuiet();
+  });
 
   it("that leaves before the order is on its way leaves the other one alone", async () => {
     await world.kill("fleet");

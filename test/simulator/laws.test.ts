@@ -1,7 +1,10 @@
 /** @file Laws of every simulation: a sound ledger throughout, nothing lost, GPU-seconds that add up, the same bytes from one seed. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
+import type { Lease } from "../../domain/lease/lease.ts";
+import type { JobId } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 import { checkLedger } from "../../scheduling/ledger/apply/apply.ts";
 import * as policySets from "../../scheduling/cycle/policy-sets.ts";
@@ -151,6 +154,40 @@ describe("whatever arrives, costs and fails", () => {
       }),
       { numRuns: caseCount(60) },
     );
+  });
+
+  test("no job is preempted more often, or sooner again, than the fleet's policy says", () => {
+    const most = 2;
+    let preempted = 0;
+    fc.assert(
+      fc.property(options, fc.constantFrom(0, 3_000, 20_000), (drawn, coolDownMs) => {
+        const policy = { ...DEFAULT_POLICY, maxPreemptions: most, coolDownMs: ms(coolDownMs) };
+        const times = new Map<JobId, number>();
+        const openScheduler: OpenScheduler = (ledger) => {
+          const scheduler = schedulerWith(tawfq)(ledger);
+          return schedulerBut(scheduler, {
+            apply(event) {
+              const sent = event.kind === "evictions-sent" ? event.sent : [];
+              for (const id of sent) note(scheduler.ledger.leases.get(id));
+              return scheduler.apply(event);
+            },
+          });
+        };
+        const note = (lease: Lease | undefined): void => {
+          if (lease?.eviction === undefined || lease.eviction.forJob === lease.jobId) return;
+          const before = times.get(lease.jobId) ?? 0;
+          times.set(lease.jobId, before + 1);
+          preempted += 1;
+          expect(before).toBeLessThan(most);
+          // What runs on lent GPUs gives them back whenever they are called in.
+          if (before === 0 || lease.opportunistic !== undefined) return;
+          expect(lease.eviction.atMs - lease.grantedAtMs).toBeGreaterThanOrEqual(coolDownMs);
+        };
+        runSimulation({ ...drawn, fleet: { ...FLEET, policy }, openScheduler });
+      }),
+      { numRuns: caseCount(120) },
+    );
+    expect(preempted).toBeGreaterThan(0);
   });
 
   test("one seed gives one result, byte for byte", () => {

@@ -1,6 +1,7 @@
 /** @file Which eviction orders go out, which jobs are notified that their leases were revoked, and when a shrunk gang may grow. */
 
 import { describe, expect, it } from "vitest";
+import { DEFAULT_POLICY } from "../../../domain/fleet/fleet.ts";
 import {
   hostId,
   clusterId,
@@ -19,6 +20,8 @@ import {
   revokedLosses,
   unsentOrders,
 } from "../../../machines/fleet/evictions.ts";
+
+import { fleetShape } from "../../scheduling/builders.ts";
 
 const HOST = hostId(clusterId("c"), "h");
 const TERMS = {
@@ -70,6 +73,7 @@ const requestOf = (job: string, seq: number): PendingRequest => ({
 const holdings = (leases: readonly Lease[], requests: readonly PendingRequest[] = []) => ({
   leases: new Map(leases.map((lease) => [lease.id, lease])),
   requests: new Map(requests.map((request) => [request.jobId, request])),
+  shape: fleetShape([{ hosts: [{}] }]),
 });
 
 describe("unsentOrders", () => {
@@ -90,6 +94,13 @@ describe("unsentOrders", () => {
         },
       },
     ]);
+  });
+
+  it("brings the limits of the fleet's policy", () => {
+    const before = holdings([leaseOf(1, { eviction: evictionOf() })]);
+    const policy = { ...DEFAULT_POLICY, maxPreemptions: 3, coolDownMs: ms(60_000) };
+    const [limited] = unsentOrders({ ...before, shape: { ...before.shape, policy } });
+    expect(limited?.order.limits).toEqual({ most: 3, coolDownMs: 60_000 });
   });
 
   it("says of a job's own that it grows", () => {

@@ -284,6 +284,31 @@ describe("preemption", () => {
     });
   });
 
+  test("under a fleet's limits protects the job for the cool-down, and after the last time for good; growth counts for nothing", () => {
+    const limits = { most: 2, coolDownMs: 1_800_000 };
+    const played = running();
+    const rules = ["other", "played", "other", "other"].map((forJob, at) => {
+      const seq = at + 1;
+      played.feed(preemptOrder(`lease-${seq}`, { forJob, limits }));
+      played.stopped();
+      played.ran({ end: "stopped" });
+      played.deliver();
+      played.feed(played.grant(seq + 1));
+      return played.requests().at(-1)?.preemption;
+    });
+    const after = (isPreemptible: boolean) => ({
+      isPreemptible,
+      mayShrink: false,
+      minRuntimeMs: 1_800_000,
+    });
+    expect(rules).toEqual([after(true), after(true), after(false), after(false)]);
+    played.feed(preemptOrder("lease-5"));
+    played.stopped();
+    played.ran({ end: "stopped" });
+    played.deliver();
+    expect(played.requests().at(-1)).not.toHaveProperty("preemption");
+  });
+
   test("in the moment of the grant starts nothing", () => {
     const played = playJob();
     played.together(played.grant(1), preemptOrder("lease-1"));
@@ -314,7 +339,8 @@ describe("preemption", () => {
 
   test("of another lease, or by junk, changes nothing", () => {
     const played = running();
-    for (const order of [undefined, { lease: "lease-1" }, 7])
+    const junkLimits = { lease: "lease-1", forJob: "o", reason: "r", limits: { most: "2" } };
+    for (const order of [undefined, { lease: "lease-1" }, 7, junkLimits])
       played.feed({ kind: "preempt", order });
     played.feed(preemptOrder("lease-7"));
     expect(played.open("stop")).toEqual([]);

@@ -138,6 +138,17 @@ test("the budget keeps what the tenant cannot pay", () => {
   ]);
 });
 
+test("what a fleet's limits protect is told with their figures", () => {
+  const policy = { ...DEFAULT_POLICY, maxPreemptions: 3, coolDownMs: ms(1_800_000) };
+  const limited = { ...SHAPE, policy };
+  expect(keptOf([["r", ALL, rule(1_800_000)]], { gpus: 4 }, limited)).toMatchObject([
+    { rule: "protected", numbers: { longestSeconds: 1_800, coolDownSeconds: 1_800 } },
+  ]);
+  expect(keptOf([["r", ALL, rule(0, false)]], { gpus: 4 }, limited)).toMatchObject([
+    { rule: "not-preemptible", numbers: { maxPreemptions: 3 } },
+  ]);
+});
+
 test("what the fleet evicts for a job is kept by no rule", () => {
   const ledger = busyLedger(SHAPE, [["r", ALL, { tenant: "u" }]], [{ job: "w", gpus: 4 }]);
   expect(decide(ledger, NOW_MS).evict).toMatchObject([{ lease: "lease-1", forJob: "w" }]);
