@@ -1,10 +1,8 @@
 /**
  * @file An agent: serves one host, or all hosts of a simulated cluster, from two task queues, until it is stopped.
  *
- * Start: take the lock, choose a new epoch, find running launches in the state folder, start two workers, then announce the
- * agent until the cluster's presence starts a heartbeat activity. The queues' names contain the epoch, so this agent never
- * takes tasks of an earlier one; jobs send `run` again, which adopts their launches. End (a signal, or `shutdown`): polling
- * stops, the agent deregisters, and the shims continue.
+ * Start: lock, a new epoch, running launches from the state folder, two workers; it announces itself until its presence's heartbeat activity starts. Queues have the
+ * epoch in their names, so no agent takes an earlier one's tasks; `run` comes again and adopts launches. End: polling stops, it deregisters, the shims go on.
  */
 
 import { fileURLToPath } from "node:url";
@@ -50,6 +48,7 @@ import { beginEpoch } from "../agent/presence/epoch.ts";
 import { temporalHeartbeatTask } from "../agent/system/heartbeat-task.ts";
 import { openPresence } from "../agent/presence/presence.ts";
 import { createRunActivities } from "../agent/runs/run-activities.ts";
+import { readyMeter } from "./ready-meter.ts";
 import { hostSecrets } from "../agent/system/host-secrets.ts";
 import { hostLayout } from "../agent/system/state-layout.ts";
 import { watchUnattended } from "../agent/runs/unattended-run.ts";
@@ -328,6 +327,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       (order) => hosts.get(order.host)?.tokens.isNewest(order.token, maskOn(order)) === true,
     ),
     onUnattended,
+    noteReady: readyMeter(),
     runAsOf: asWhom,
     readSecrets: hostSecrets({ runAsOf: asWhom, env: process.env }),
     shimPath: options.shimPath ?? defaultShimPath(),

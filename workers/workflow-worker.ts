@@ -24,6 +24,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import { SEARCH_ATTRIBUTES } from "../domain/values/search-attributes.ts";
 import { ensureSearchAttributes } from "./server/index.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
+import { READY_BUCKETS } from "./ready-meter.ts";
 import { servedVersion, watchServedVersion, type RoutingChange } from "./served-version.ts";
 import { wakingInterceptor } from "./waking.ts";
 import type { WordRole } from "../protocol/messages.ts";
@@ -248,6 +249,7 @@ function installMeasured(
     countersTotalSuffix: true,
     unitSuffix: true,
     useSecondsForDurations: true,
+    histogramBucketOverrides: READY_BUCKETS,
   };
   try {
     const telemetryOptions = { metrics: { prometheus, globalTags: { ...labels } } };

@@ -7,6 +7,7 @@
  * is a report, never an error; an error means that nothing was started here, or that this agent no longer watches.
  */
 
+import type { JobClass } from "../../domain/job/job.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { isServing } from "../../domain/job/serving-env.ts";
 import type {
@@ -44,6 +45,8 @@ export interface RunPorts extends StartPorts {
   readonly gang: GangWatcher;
   /** The activity that is being executed. */
   readonly task: () => ActivityTask;
+  /** On a gang's first host, once its processes run for the first time under a lease: how long after the grant. */
+  readonly noteReady?: (jobClass: JobClass, seconds: number) => void;
   /** Watches a launch that may run on after this attempt, until another one comes. */
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
 }
@@ -139,6 +142,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
       );
     }
     const report = await keepContact(ports, of, (startedAtMs) => {
+      if (barrierAtMs !== undefined) noteReady(ports, order, startedAtMs);
       const running = {
         phase: "running",
         ...(startedAtMs !== undefined && { startedAtMs }),
@@ -172,6 +176,17 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     endProgress();
     endBeats();
   }
+}
+
+/** By two clocks, the host's and the fleet's. */
+function noteReady(
+  ports: RunPorts,
+  { gang, host, holder, taskBatch }: RunOrder,
+  startedAtMs: number | undefined,
+): void {
+  const isFirst = gang[0]?.host === host && (taskBatch === undefined || taskBatch.seq === 1);
+  if (startedAtMs === undefined || !isFirst) return;
+  ports.noteReady?.(holder.class, Math.max(0, startedAtMs - holder.grantedAtMs) / 1_000);
 }
 
 /** It has no sibling at a barrier, and reports neither tasks nor the address of a service. */

@@ -1,32 +1,49 @@
 /**
- * @file The silent hosts of a running job and the consequences, for `explain` and `status`.
+ * @file What the fleet knows of a running job's hosts, for `explain` and `status`: which are silent, with the consequences, and their racks.
  *
- * The fleet knows which hosts are silent. When the fleet does not answer soon, this part is left out, because the rest of the
+ * When the fleet does not answer soon, this part is left out, because the rest of the
  * answer does not need it.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError, type JobView, type Ledger } from "../../client/index.ts";
+import type { HostId } from "../../domain/values/ids.ts";
 import { quietHosts, silenceText, type QuietHost, type Silence } from "./quiet-hosts.ts";
 import type { FleetSession } from "./service-session.ts";
 
 const FLEET_WITHIN_MS = 3_000;
 const MAX_LISTED = 8;
 
+export interface JobHosts {
+  readonly quiet: readonly QuietHost[];
+  /** Of hosts that have one. */
+  readonly racks: ReadonlyMap<HostId, string>;
+}
+
+const NOTHING: JobHosts = { quiet: [], racks: new Map() };
+
 /** Hosts of the job's present leases; none when it does not run. */
-export async function quietHostsOf(
+export async function jobHosts(
   { state, attempts, array }: JobView,
   { client, nowMs }: { readonly client: FleetSession["client"]; readonly nowMs: number },
-): Promise<readonly QuietHost[]> {
-  if (state !== "running" && state !== "stopping") return [];
+): Promise<JobHosts> {
+  if (state !== "running" && state !== "stopping") return NOTHING;
   const held = array?.leases.flatMap(({ gpus }) => gpus) ?? attempts.at(-1)?.gpus ?? [];
   const hosts = new Set(held.map(({ host }) => host));
   const ledger = await Promise.race([
     ledgerOf(client),
     sleep(FLEET_WITHIN_MS, undefined, { ref: false }),
   ]);
-  if (ledger === undefined) return [];
-  return quietHosts(ledger, nowMs).filter(({ place }) => hosts.has(place.host.id));
+  if (ledger === undefined) return NOTHING;
+  const described = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
+  return {
+    quiet: quietHosts(ledger, nowMs).filter(({ place }) => hosts.has(place.host.id)),
+    racks: new Map(
+      described.flatMap(({ id, rack }) =>
+        rack !== undefined && hosts.has(id) ? [[id, rack] as const] : [],
+      ),
+    ),
+  };
 }
 
 async function ledgerOf(client: FleetSession["client"]): Promise<Ledger | undefined> {

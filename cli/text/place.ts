@@ -41,7 +41,15 @@ export function hostsText(hosts: readonly string[]): string {
 
 const MAX_NAMED = 2;
 
-/** `eu-1/host-3 GPUs 0-3,6`, one host a line. */
-export function gpusText(gpus: readonly HostGpus[]): string {
-  return gpus.map(({ host, mask }) => `${host} GPU ${gpuList(mask)}`).join("\n");
+/** `eu-1/host-3 GPU 0-3,6`, one host a line, and its rack where that is known. */
+export function gpusText(
+  gpus: readonly HostGpus[],
+  racks: ReadonlyMap<HostGpus["host"], string> = new Map(),
+): string {
+  return gpus
+    .map(({ host, mask }) => {
+      const rack = racks.get(host);
+      return `${host} GPU ${gpuList(mask)}${rack === undefined ? "" : `, rack ${rack}`}`;
+    })
+    .join("\n");
 }

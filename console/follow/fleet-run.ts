@@ -41,6 +41,8 @@ export interface Folded {
   readonly event: LedgerEvent;
   readonly before: Ledger;
   readonly ledger: Ledger;
+  /** Of a plan: from the question to its answer, by the clock of the worker that decided. */
+  readonly cycleMs?: number;
 }
 
 /** The history cannot be the one of this machine; the next run is followed again from its own ledger. */
@@ -53,6 +55,11 @@ type Asked = Exclude<
   FleetCommand,
   { readonly kind: "record" | "continue-as-new" | "finish-handlers" }
 >;
+
+interface AskedAt {
+  readonly command: Asked;
+  readonly askedAtMs: number;
+}
 
 export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
   const carried = unpackLedger(input.ledger);
@@ -73,7 +80,8 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     settle();
     for (const { activity, atMs, value } of task.local) {
       advance(atMs);
-      feed(localAnswer(calls.take(activity), value));
+      const { command, askedAtMs } = calls.take(activity);
+      feed(localAnswer(command, value), { cycleMs: nowMs - askedAtMs });
       settle();
     }
     alarm.follow(task.timers);
@@ -90,8 +98,9 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     for (const { name, ...update } of updates)
       if (isOrderName(name)) feed(orderEvent(current(), { ...update, name }));
     for (const each of news) {
-      if (each.kind === "answer") feed(answerTo(calls.take(each.activity), each.value));
-      if (each.kind === "failed") feed({ kind: "failed", id: calls.take(each.activity).id });
+      if (each.kind === "answer") feed(answerTo(calls.take(each.activity).command, each.value));
+      if (each.kind === "failed")
+        feed({ kind: "failed", id: calls.take(each.activity).command.id });
       if (each.kind === "timer") alarm.ring(each.timerId);
     }
   }
@@ -103,11 +112,12 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     feed({ kind: "inbox", batch, bytes, sender, ...(proof !== undefined && { proof }) });
   }
 
-  function feed(event: FleetEvent | Tick): void {
+  function feed(event: FleetEvent | Tick, took: Pick<Folded, "cycleMs"> = {}): void {
     const before = current();
     const step = fleetMachine.step(before, event, nowMs);
     state = step.state;
-    folded.push(...foldedBy(before.ledger, step));
+    for (const one of foldedBy(before.ledger, step))
+      folded.push(one.event.kind === "plan" ? { ...one, ...took } : one);
     if (step.state.clock !== before.clock) alarm.set(step.state.clock);
     for (const command of step.commands) start(command);
   }
@@ -116,7 +126,7 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     if (command.kind === "record") return;
     if (command.kind === "continue-as-new") next = command.input;
     else if (command.kind === "finish-handlers") feed({ kind: "handlers-finished" });
-    else calls.add(command);
+    else calls.add(command, nowMs);
   }
 
   function settle(): void {
@@ -170,22 +180,21 @@ function createAlarm(): {
 
 /** What the machine has asked for, by the numbers that the workflow gives its activities in turn. */
 function createCalls(): {
-  readonly add: (command: Asked) => void;
-  readonly take: (activity: number) => Asked;
+  readonly add: (command: Asked, askedAtMs: number) => void;
+  readonly take: (activity: number) => AskedAt;
 } {
-  const asked = new Map<number, Asked>();
+  const asked = new Map<number, AskedAt>();
   let nextActivity = 1;
   return {
-    add(command) {
-      asked.set(nextActivity, command);
+    add(command, askedAtMs) {
+      asked.set(nextActivity, { command, askedAtMs });
       nextActivity += 1;
     },
     take(activity) {
-      const command = asked.get(activity);
-      if (command === undefined)
-        throw new Diverged(`the fleet has not called activity ${activity}`);
+      const call = asked.get(activity);
+      if (call === undefined) throw new Diverged(`the fleet has not called activity ${activity}`);
       asked.delete(activity);
-      return command;
+      return call;
     },
   };
 }

@@ -30,7 +30,8 @@ export interface UsageRow {
   readonly used: number;
 }
 
-const GROUPS: Readonly<Record<UsageGroup, string>> = {
+/** In SQL, where `l` is a lease. */
+export const GROUPS: Readonly<Record<UsageGroup, string>> = {
   tenant: "l.tenant",
   user: `coalesce(nullif((SELECT j.user FROM jobs j WHERE j.job = l.job LIMIT 1), ''),
     nullif((SELECT u.user FROM users u WHERE u.job = l.job), ''), '-')`,

@@ -13,7 +13,7 @@ import {
   type Registry,
 } from "prom-client";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
-import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
+import { gpuCountOf, type Eviction, type Lease } from "../../domain/lease/lease.ts";
 import { leaseId, token as tokenOf } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
@@ -29,6 +29,9 @@ const RUN_BUCKETS: readonly number[] = [
   1, 10, 60, 300, 1_800, 3_600, 10_800, 36_000, 86_400, 259_200, 604_800,
 ];
 
+/** A millisecond to ten seconds: the deadline of a decision is 0.2 s. */
+const CYCLE_BUCKETS: readonly number[] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 1, 3, 10];
+
 export interface FleetCounters {
   readonly fold: (folded: Folded) => void;
 }
@@ -38,11 +41,14 @@ export function fleetCounters(
   tenantOf: (tenant: string) => string,
 ): FleetCounters {
   const counters = countersOf(registry);
-  const { requests, cycles, candidates, runs, waits } = counters;
+  const { requests, cycles, candidates, cycleTimes, runs, waits } = counters;
+  /** When the leases that are being given up were ordered to be. */
+  const ordered = new Map<Lease["id"], number>();
   beginAtZero(counters);
   return { fold };
 
-  function fold({ event, before, ledger }: Folded): void {
+  function fold({ event, before, ledger, cycleMs }: Folded): void {
+    countFreed(before, ledger, event.nowMs);
     requests.inc(Math.max(0, ledger.nextArrival - before.nextArrival));
     for (const note of endedRuns(before.runs, ledger.runs))
       runs.observe({ class: note.class }, (note.endedAtMs - note.grantedAtMs) / 1_000);
@@ -58,11 +64,28 @@ export function fleetCounters(
     const { plan, nowMs } = event;
     const { method } = plan.stats;
     cycles.inc({ method });
+    if (cycleMs !== undefined) cycleTimes.observe({ method }, cycleMs / 1_000);
     candidates.inc({ method }, plan.stats.candidates);
     const taken = grantedBy(before, ledger);
     for (const lease of taken) countGrant(lease, nowMs);
     countItems("grant", { asked: plan.items.length, taken: taken.length });
-    countEvictions(before, ledger, plan.evict ?? []);
+    countEvictions(before, ledger, { evict: plan.evict ?? [], nowMs });
+  }
+
+  /** A lease that was ordered before the first event counts from the delivery of its order. */
+  function countFreed(before: Ledger, ledger: Ledger, nowMs: number): void {
+    if (before.leases === ledger.leases) return;
+    for (const [id, lease] of before.leases) {
+      const { class: jobClass, eviction } = lease;
+      if (eviction === undefined) continue;
+      const after = ledger.leases.get(id);
+      if (after?.eviction !== undefined) continue;
+      const fromMs = ordered.get(id) ?? eviction.atMs;
+      ordered.delete(id);
+      if (after !== undefined) continue;
+      const labels = { class: jobClass, reason: reasonOf(lease, eviction) };
+      counters.evictionTimes.observe(labels, Math.max(0, nowMs - fromMs) / 1_000);
+    }
   }
 
   function countGrant(lease: Lease, nowMs: number): void {
@@ -78,7 +101,10 @@ export function fleetCounters(
   function countEvictions(
     before: Ledger,
     ledger: Ledger,
-    evict: readonly { readonly lease: Lease["id"] }[],
+    {
+      evict,
+      nowMs,
+    }: { readonly evict: readonly { readonly lease: Lease["id"] }[]; readonly nowMs: number },
   ): void {
     const { preemptions, lost } = counters;
     let taken = 0;
@@ -87,7 +113,8 @@ export function fleetCounters(
       const former = before.leases.get(id);
       if (eviction === undefined || former === undefined || former.eviction !== undefined) continue;
       taken += 1;
-      const reason = eviction.forJob === former.jobId ? "growth" : "preemption";
+      ordered.set(id, nowMs);
+      const reason = reasonOf(former, eviction);
       preemptions.inc({ class: former.class, reason });
       lost.inc({ class: former.class, reason }, eviction.lostGpuSeconds);
     }
@@ -103,17 +130,25 @@ export function fleetCounters(
   }
 }
 
+const reasonOf = ({ jobId }: Lease, { forJob }: Eviction): "growth" | "preemption" =>
+  forJob === jobId ? "growth" : "preemption";
+
 /** Series whose labels are known are there from the first scrape on, so that their first step counts. */
-function beginAtZero({ preemptions, lost, cycles, items, waits, runs }: Counters): void {
+function beginAtZero(counters: Counters): void {
+  const { preemptions, lost, cycles, items, waits, runs, evictionTimes, cycleTimes } = counters;
   for (const name of JOB_CLASSES) {
     for (const phase of ["queue", "deliver"]) waits.zero({ class: name, phase });
     for (const reason of ["preemption", "growth"]) {
       preemptions.inc({ class: name, reason }, 0);
       lost.inc({ class: name, reason }, 0);
+      evictionTimes.zero({ class: name, reason });
     }
     runs.zero({ class: name });
   }
-  for (const method of ["decide", "baseline"]) cycles.inc({ method }, 0);
+  for (const method of ["decide", "baseline"]) {
+    cycles.inc({ method }, 0);
+    cycleTimes.zero({ method });
+  }
   for (const kind of ["grant", "evict"])
     for (const result of ["applied", "refused"]) items.inc({ kind, result }, 0);
 }
@@ -145,6 +180,20 @@ function countersOf(registry: Registry<OpenMetricsContentType>) {
   const candidates = counter("cycle_candidates_total", "Candidates that plans have examined.", [
     "method",
   ]);
+  const cycleTimes = new Histogram({
+    name: "orbweaver_cycle_seconds",
+    help: "From the fleet's question for a plan to the plan, with its way to the decider and back.",
+    labelNames: ["method"],
+    buckets: [...CYCLE_BUCKETS],
+    registers,
+  });
+  const evictionTimes = new Histogram({
+    name: "orbweaver_eviction_seconds",
+    help: "From the order to end a lease to its GPUs being free, its class and the order's reason.",
+    labelNames: ["class", "reason"],
+    buckets: [...WAIT_BUCKETS],
+    registers,
+  });
   const items = counter(
     "plan_items_total",
     "Grants and evictions that plans asked for, by whether the ledger took them.",
@@ -179,6 +228,8 @@ function countersOf(registry: Registry<OpenMetricsContentType>) {
     lost,
     cycles,
     candidates,
+    cycleTimes,
+    evictionTimes,
     items,
     waits,
     tenantWaits,

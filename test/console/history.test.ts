@@ -16,6 +16,7 @@ import {
 } from "../../console/history/database.ts";
 import { jobRecords } from "../../console/history/job-records.ts";
 import { createKeeper, type ReadJobHistory } from "../../console/history/keeper.ts";
+import { decayedUsage } from "../../console/history/decayed-usage.ts";
 import { endedJobs, usageBy } from "../../console/history/usage.ts";
 import { createJobLife } from "../../console/job/job-life.ts";
 import { createJobReader } from "../../console/job/job-reader.ts";
@@ -110,6 +111,38 @@ describe("the history database", () => {
       database.close();
     },
   );
+
+  it("usage decays by its half-life: as the integral of what was held, and by half for each such time in which nothing is", async () => {
+    const { folded, startedAtMs, ledger } = await recorded("fleet.preempting.json");
+    const database = await open();
+    const keeper = createKeeper(database, NOTHING);
+    keeper.begin({ ...ledger, leases: new Map() }, startedAtMs);
+    for (const one of folded) keeper.fold(one);
+    const endMs = folded.at(-1)?.event.nowMs ?? 0;
+    keeper.reached({ run: "run-1", event: 1, atMs: endMs });
+    await keeper.keep(endMs);
+    const sumOf = (rows: readonly { readonly decayed: number }[]): number =>
+      rows.reduce((sum, { decayed }) => sum + decayed, 0);
+    const halfLifeMs = 30_000;
+    const decayedAt = (nowMs: number): number =>
+      sumOf(decayedUsage(database, ["tenant"], { halfLifeMs, nowMs }));
+    const spans = database.all<{ gpus: number; fromMs: number; toMs: number }>(
+      "SELECT gpus, grantedMs AS fromMs, coalesce(freedMs, :endMs) AS toMs FROM leases",
+      { endMs },
+    );
+    let want = 0;
+    for (const { gpus, fromMs, toMs } of spans)
+      for (let atMs = fromMs; atMs < toMs; atMs += 10) {
+        const partMs = Math.min(10, toMs - atMs);
+        want += gpus * partMs * 2 ** ((atMs + partMs / 2 - endMs) / halfLifeMs);
+      }
+    expect((decayedAt(endMs) * 3_600_000) / want).toBeCloseTo(1, 4);
+    expect(decayedAt(endMs + halfLifeMs)).toBeCloseTo(decayedAt(endMs) / 2, 12);
+    const held = usageBy(database, ["tenant"], ALL).reduce((sum, row) => sum + row.held, 0);
+    const forever = decayedUsage(database, ["tenant"], { halfLifeMs: 1e13, nowMs: endMs });
+    expect(sumOf(forever)).toBeCloseTo(held, 6);
+    database.close();
+  });
 
   it("closes leases that ended while nobody read, at the beginning of the next run that is read", async () => {
     const { ledger, startedAtMs, folded } = await recorded("fleet.preempting.json");

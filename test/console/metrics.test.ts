@@ -97,6 +97,18 @@ describe("the metrics of a fleet", () => {
     );
     const plans = folded.filter(({ event }) => event.kind === "plan");
     expect(sumOf(samples, "orbweaver_cycles_total")).toBe(plans.length);
+    expect(sumOf(samples, "orbweaver_cycle_seconds_count")).toBe(plans.length);
+    const freed = folded.flatMap(({ before, ledger: after, event }) =>
+      [...before.leases.values()].flatMap(({ id, eviction }) =>
+        eviction === undefined || after.leases.has(id) ? [] : event.nowMs - eviction.atMs,
+      ),
+    );
+    expect(sumOf(samples, "orbweaver_eviction_seconds_count")).toBe(freed.length);
+    // From the order, which is no later than its delivery.
+    const sinceDelivery = freed.reduce((sum, lengthMs) => sum + lengthMs, 0) / 1_000;
+    expect(sumOf(samples, "orbweaver_eviction_seconds_sum")).toBeGreaterThanOrEqual(
+      sinceDelivery - 1e-9,
+    );
     expect(sumOf(samples, "orbweaver_history_reached")).toBe(1);
     expect(sumOf(samples, "orbweaver_history_last_event_timestamp_seconds")).toBe(5);
   });

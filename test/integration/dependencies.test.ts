@@ -127,6 +127,21 @@ describe("a job that waits for another", () => {
     });
   });
 
+  it("of a singleton is its user's open job of the same name", async () => {
+    const name = `once-${world.fleet}`;
+    const once = (...words: readonly string[]): Promise<string> =>
+      orbweaver("submit", "--singleton", "--name", name, "--gpus", "1", ...words);
+    const first = (await once("--", "sleep", "600")).trim();
+    const isListed = async (): Promise<string> =>
+      orbweaver("list", "--me", "--name", name, "-o", "name");
+    await expect.poll(isListed, POLL).toBe(`${first}\n`);
+    const second = (await once("--", "true")).trim();
+    await untilHeard(second, "running");
+    expect((await viewOf(second)).spec?.after).toEqual([{ job: first, on: "end" }]);
+    await world.orbweaver.job(first).cancel();
+    expect(await outcomeOf(second)).toMatchObject({ kind: "completed" });
+  });
+
   it("is held, changed, released and cancelled meanwhile", async () => {
     const first = await waiting();
     const id = await submit("then", { after: [{ job: first.id }] });

@@ -1,5 +1,6 @@
 /** @file Truth in `explain` on a real fleet: one place in the queue everywhere, why nobody gives way, and jobs that will never start. */
 
+import { parse } from "yaml";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { readCsv } from "../../domain/values/csv.ts";
 import type { JobFile } from "../../client/index.ts";
@@ -17,7 +18,7 @@ clusters:
     hosts:
       - { name: a1, gpus: 4, type: H100 }
 tenants:
-  - { name: small, weight: 1, quota: { H100: 2 } }
+  - { name: small, weight: 1, quota: { H100: 2 }, borrowing: 1 }
 `;
 
 let world: World;
@@ -31,6 +32,36 @@ const submit = async (file: Partial<JobFile> & { readonly name: string }): Promi
   (await world.orbweaver.submit({ ...SLEEP, ...file } as JobFile, { isQueuedAnyway: true })).jobId;
 const document = async (...args: readonly string[]): Promise<Record<string, unknown>> =>
   JSON.parse((await world.cli(args)).stdout) as Record<string, unknown>;
+
+it("says what starts at once, what a tenant has borrowed, and completes words by what the fleet has", async () => {
+  const now = await world.cli(["submit", "--what-if", "--json", "--gpus", "3", "--", "true"]);
+  expect([now.code, JSON.parse(now.stdout)]).toMatchObject([0, { kind: "starts" }]);
+  const borrows = await submit({ name: "borrows", tenant: "small", gang: 3 });
+  await world.until("it runs", ({ leases }) =>
+    [...leases.values()].some(({ state }) => state === "held"),
+  );
+  const queue = await document("queue", "--json");
+  const quota = { tenant: "small", nominalGpus: 2, usedGpus: 3, borrowedGpus: 1, lentGpus: 0 };
+  expect(queue["quotas"]).toMatchObject([quota]);
+
+  const completed = async (...words: readonly string[]): Promise<readonly string[]> =>
+    (await world.cli(["complete", "--", ...words])).stdout
+      .split("\n")
+      .flatMap((line) => line.split("\t")[0] ?? []);
+  expect(await completed("drain", "")).toContain("alpha/a1");
+  expect(await completed("list", "--tenant", "s")).toContain("small");
+  expect(await completed("submit", "--cluster", "")).toContain("alpha");
+  expect(await completed("status", "")).toContain(borrows);
+
+  const verbs = [["list"], ["queue"], ["explain", borrows], ["status", borrows], ["fleet", "show"]];
+  for (const verb of verbs) {
+    const yaml = parse((await world.cli([...verb, "-o", "yaml"])).stdout) as object;
+    const same = await document(...verb, "--json");
+    expect(Object.keys(yaml), verb.join(" ")).toEqual(Object.keys(same));
+  }
+  await world.orbweaver.job(borrows).cancel();
+  await world.until("nothing runs", ({ leases }) => leases.size === 0);
+});
 
 it("tells one place everywhere, who keeps the GPUs by which rule, and what would never start", async () => {
   const runs = await submit({ name: "runs", class: "inference", gang: 4 });
@@ -121,4 +152,12 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
     ]);
   }
   expect((await world.ledger()).requests.size).toBe(4);
+
+  // Made anew of the present queue for each question.
+  const [ahead = "", last = ""] = [places[0]?.[0], places[3]?.[0]];
+  await world.orbweaver.job(ahead).cancel();
+  await world.until("one has left", ({ requests }) => requests.size === 3);
+  expect(await document("explain", last, "--json")).toMatchObject({
+    fleet: { position: 3, waiting: 3 },
+  });
 }, 400_000);

@@ -62,6 +62,9 @@ describe("lists", () => {
     [{ submittedAfterMs: Date.now() - 3_600_000 }, [one, two, three]],
     [{ submittedBeforeMs: Date.now() - 3_600_000 }, []],
     [{ cluster: "alpha" }, [one, three]],
+    [{ tenant: "default", class: "training" }, [one, two, three]],
+    [{ tenant: "nobody" }, []],
+    [{ class: "inference" }, []],
   ])("%j finds what it should", async (filter, wantIds) => {
     await untilListed(
       filter,

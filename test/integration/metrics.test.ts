@@ -2,13 +2,21 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobPage } from "../../page/job-wire.ts";
 import type { PastAnswer } from "../../page/wire.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
+import { historyFileIn } from "../../workers/state.ts";
 import { drawFreePort } from "../../workers/server/ports.ts";
 import {
   historyFileOf,
@@ -25,8 +33,16 @@ let url: string;
 let ended: string;
 let waits: string;
 
+/** Of the one agent. */
+let agentMetrics: string;
+
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  agentMetrics = `127.0.0.1:${String(await drawFreePort())}`;
+  world = await startWorld({
+    address: inject("temporalAddress"),
+    fleetYaml: SMALL_FLEET,
+    agentArgs: ["--metrics", agentMetrics],
+  });
   shown = await startLiveConsole(world);
   ({ url } = shown);
 });
@@ -44,6 +60,7 @@ it("counts what a live fleet does, without a wake of it", async () => {
       await world.orbweaver.submit({
         name,
         gang: { gpus },
+        preemption: { minRuntime: "0s" },
         run: { command: ["sleep", String(seconds)] },
       })
     ).jobId;
@@ -148,6 +165,13 @@ it("keeps what an ended job held and how it ended", async () => {
   const usage = await world.cli([
     ...["usage", "--by", "job", "--month", "all", "--history", historyFile(), "-o", "csv"],
   ]);
+  const ofLate = await world.cli([
+    ...["usage", "--by", "tenant", "--half-life", "7d", "--history", historyFile(), "--json"],
+  ]);
+  expect(JSON.parse(ofLate.stdout)).toMatchObject({
+    halfLifeMs: 604_800_000,
+    rows: [{ names: ["default"], decayed: expect.any(Number) as number, share: 1 }],
+  });
   const [head, ...rows] = usage.stdout.trim().split("\n");
   expect(head).toBe(
     "job,leases,held_gpu_hours,useful_gpu_hours,lost_gpu_hours,idle_gpu_hours,unknown_gpu_hours,measured_gpu_hours,used_gpu_hours",
@@ -158,6 +182,51 @@ it("keeps what an ended job held and how it ended", async () => {
   expect(useful + idle).toBeCloseTo(held, 3);
   // Nobody tells the use of simulated GPUs.
   expect([lost, unknown, measured]).toEqual([0, 0, 0]);
+});
+
+it("lets a job go that waits for one that only the history remembers", async () => {
+  const { workflowService, options } = world.temporal;
+  const forgotten = { namespace: options.namespace, workflowExecution: { workflowId: ended } };
+  await workflowService.deleteWorkflowExecution(forgotten);
+  await expect
+    .poll(async () => (await world.cli(["status", ended])).stderr, { timeout: 120_000 })
+    .toMatch(/NOT_FOUND/);
+  // Where the console of `up` has it.
+  const usual = historyFileIn(world.env, world.fleet);
+  mkdirSync(path.dirname(usual), { recursive: true });
+  symlinkSync(historyFile(), usual);
+  const after = (on: string) =>
+    world.cli(["submit", "--after", on, "--gpus", "1", "--json", "--", "true"]);
+  const passed = await after(ended);
+  expect(passed).toMatchObject({ code: 0, stderr: expect.stringContaining("history") as string });
+  const { jobId } = JSON.parse(passed.stdout) as { readonly jobId: string };
+  expect((await world.orbweaver.job(jobId).view()).spec).not.toHaveProperty("after");
+  await world.orbweaver.job(jobId).cancel();
+  expect(await after(`${ended}:failure`)).toMatchObject({ code: 1 });
+});
+
+it("times eviction, cycles, and the way from grant to running processes", async () => {
+  const better = { name: "better", class: "inference", gang: { gpus: 4 } } as const;
+  const { jobId } = await world.orbweaver.submit({ ...better, run: { command: ["true"] } });
+  await world.temporal.workflow.getHandle(jobId).result();
+  const evicted = 'orbweaver_eviction_seconds_count{class="training",reason="preemption"}';
+  await expect.poll(async () => valueOf(await scrape(), evicted)).toBe(1);
+  const text = await scrape();
+  const said = (series: string): number => valueOf(text, series) ?? -1;
+  expect(said(evicted.replace("count", "sum"))).toBeGreaterThan(0);
+  expect(said('orbweaver_preemptions_total{class="training",reason="preemption"}')).toBe(1);
+  expect(
+    said('orbweaver_gpu_seconds_lost_total{class="training",reason="preemption"}'),
+  ).toBeGreaterThan(0);
+  const cycles = said('orbweaver_cycles_total{method="decide"}');
+  expect(said('orbweaver_cycle_seconds_count{method="decide"}')).toBe(cycles);
+  expect(said('orbweaver_cycle_seconds_sum{method="decide"}')).toBeGreaterThan(0);
+
+  const agents = await (await fetch(`http://${agentMetrics}/metrics`)).text();
+  const ready = 'orbweaver_ready_seconds_count{class="training"';
+  expect(valueOf(agents, ready)).toBeGreaterThanOrEqual(2);
+  expect(valueOf(agents, ready.replace("count", "sum"))).toBeGreaterThan(0);
+  expect(valueOf(agents, ready.replace("training", "inference"))).toBe(1);
 });
 
 it("a worker serves the metrics of Temporal's SDK where it is asked to", async () => {

@@ -35,7 +35,7 @@ clusters:
     fence: 300s
     fabric: { bandwidth: 100 Gbps }
     hosts:
-      - { name: "a[1-2]", gpus: 4, type: H100 }
+      - { name: "a[1-2]", gpus: 4, type: H100, rack: r12 }
 `;
 
 let world: World;
@@ -292,6 +292,12 @@ describe("an inference job on a full fleet", () => {
     expect(said).toMatchObject({
       notYielding: [{ rule: "not-preemptible", gpus: 8, numbers: { maxPreemptions: 2 } }],
     });
+    const place = { host: "alpha/a1", mask: 0xf, rack: "r12" };
+    const status = JSON.parse((await world.cli(["status", train, "--json"])).stdout) as JobView;
+    expect(status.attempts[2]?.gpus[0]).toMatchObject(place);
+    expect((await world.cli(["status", train])).stdout).toMatch(
+      /^runs on +alpha\/a1 GPU 0-3, rack r12$/m,
+    );
     const { attempts } = await viewOf(train);
     const [, second] = attempts;
     expect(attempts.map(({ preempted }) => preempted === undefined)).toEqual([false, false, true]);

@@ -26,7 +26,7 @@ import { decisionText, recordedDecision } from "../../command/decision.ts";
 import { drainedHosts, drainedLines, type DrainedHost } from "../../text/drained-hosts.ts";
 import { counted, durationText } from "../../terminal/duration.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
+import { jobHosts, jobSilenceText } from "../../command/job-silence.ts";
 import { wantedText } from "../../text/preempted-runs.ts";
 import { predecessorsText } from "../../text/predecessors.ts";
 import { lobbyFacts } from "../../text/lobby-place.ts";
@@ -312,8 +312,10 @@ async function hostConditionsOf(
   { view, fleet }: JobExplanation,
   { client, nowMs }: { readonly client: FleetSession["client"]; readonly nowMs: number },
 ): Promise<HostConditions> {
-  if (fleet?.kind !== "waiting")
-    return { drained: [], quiet: await quietHostsOf(view, { client, nowMs }) };
+  if (fleet?.kind !== "waiting") {
+    const { quiet } = await jobHosts(view, { client, nowMs });
+    return { drained: [], quiet };
+  }
   if (fleet.reason.code !== "WaitingForHosts") return { drained: [], quiet: [] };
   const ledger = await client.fleet();
   const request = ledger.requests.get(view.jobId);

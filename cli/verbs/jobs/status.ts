@@ -18,7 +18,7 @@ import { specFacts } from "../../text/job-facts.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { tellGroup } from "../../command/group-status.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
+import { jobHosts, jobSilenceText, type JobHosts } from "../../command/job-silence.ts";
 import { predecessorsText } from "../../text/predecessors.ts";
 import { ncclText } from "../../text/nccl-text.ts";
 import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts";
@@ -69,9 +69,9 @@ export function statusVerb(context: CommandContext): Command {
         const tasks = await chosenTasks(job, view, values.tasks);
         const isLive = view.state === "running" || view.state === "stopping";
         const nowMs = context.io.nowMs();
-        const [live, quiet] = await Promise.all([
+        const [live, { quiet, racks }] = await Promise.all([
           isLive ? job.progress() : [],
-          quietHostsOf(view, { client, nowMs }),
+          jobHosts(view, { client, nowMs }),
         ]);
         const ui = direct && workflowUrl(direct.connection, view.jobId);
         if (values.json === true) {
@@ -84,9 +84,9 @@ export function statusVerb(context: CommandContext): Command {
             ...(ui !== undefined && { ui }),
             ...(tasks !== undefined && { tasks }),
           };
-          context.printJson({ ...view, ...ending, live, ...more });
+          context.printJson({ ...withRacks(view, racks), ...ending, live, ...more });
         } else if (tasks !== undefined) context.print(tasksText(context, tasks));
-        else context.print(statusText(context, { view, ending, live, quiet, ui }));
+        else context.print(statusText(context, { view, ending, live, quiet, racks, ui }));
       });
     });
   return addServiceOptions(verb);
@@ -107,10 +107,26 @@ interface Status {
   readonly live: readonly RunProgress[];
   /** Hosts of the job that do not answer. */
   readonly quiet: readonly QuietHost[];
+  readonly racks: JobHosts["racks"];
   readonly ui: string | undefined;
 }
 
-function statusText(context: CommandContext, { view, ending, live, quiet, ui }: Status): string {
+/** The last run's hosts with their racks, for `--json`. */
+const withRacks = (view: JobView, racks: Status["racks"]): JobView => ({
+  ...view,
+  attempts: view.attempts.map((attempt) => ({
+    ...attempt,
+    gpus: attempt.gpus.map((part) => {
+      const rack = racks.get(part.host);
+      return rack === undefined ? part : { ...part, rack };
+    }),
+  })),
+});
+
+function statusText(
+  context: CommandContext,
+  { view, ending, live, quiet, racks, ui }: Status,
+): string {
   const width = widthOf(context.io.stdout);
   const nowMs = context.io.nowMs();
   const step = stepOf(view, live);
@@ -128,7 +144,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["ended", endedText(ending, nowMs)],
     ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
-    ["runs on", runsOn(view)],
+    ["runs on", runsOn(view, racks)],
     ["messages", takenText(takenMessages(view))],
     ["bandwidth", bandwidthText(view, live)],
     ["GPU use", useText(live)],
@@ -215,12 +231,12 @@ function waitsText({ pending, state, array }: JobView): string | undefined {
   return `${pending.code}: ${pending.message}`;
 }
 
-function runsOn(view: JobView): string | undefined {
+function runsOn(view: JobView, racks: Status["racks"]): string | undefined {
   const { state, attempts } = view;
   const last = attempts.at(-1);
   if (last === undefined || (state !== "running" && state !== "stopping")) return undefined;
   const degraded = degradedText(view, last);
-  return `${degraded === undefined ? "" : `${degraded}\n`}${gpusText(last.gpus)}`;
+  return `${degraded === undefined ? "" : `${degraded}\n`}${gpusText(last.gpus, racks)}`;
 }
 
 /** Of the last run: expected and measured bandwidth. */
