@@ -8,6 +8,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import { createServer as createTlsServer } from "node:https";
+import type { SecureContextOptions } from "node:tls";
 
 /** Certificate and key, in PEM. */
 export interface ServedTls {
@@ -15,6 +16,8 @@ export interface ServedTls {
   readonly key: string;
   /** Of the authorities that sign clients, in PEM: clients are asked for certificates, and those who show none, or another, are told by `authorized` of their sockets. */
   readonly clientCa?: string;
+  /** Lists of what these authorities have revoked, in PEM; each of them needs one that is in date, or none of its certificates counts. */
+  readonly clientCrl?: string;
 }
 
 export interface ListenerOptions extends ServerOptions {
@@ -30,13 +33,23 @@ export function httpServer(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
   if (tls === undefined) return createServer(options, answer);
-  const { clientCa, ...own } = tls;
   return createTlsServer(
     {
-      ...{ ...options, ...own },
+      ...{ ...options, ...secureContext(tls) },
       ...(handshakeTimeout !== undefined && { handshakeTimeout }),
-      ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
+      ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: false }),
     },
     answer,
   );
 }
+
+/** What of it may change while the server listens. */
+export const secureContext = ({
+  clientCa,
+  clientCrl,
+  ...own
+}: ServedTls): SecureContextOptions => ({
+  ...own,
+  ...(clientCa !== undefined && { ca: clientCa }),
+  ...(clientCrl !== undefined && { crl: clientCrl }),
+});

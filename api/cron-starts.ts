@@ -4,6 +4,7 @@
  * It may be asked twice for the same time: the job's id says which time it is of, and one that is there is not judged again.
  */
 
+import { ScheduleNotFoundError, type ScheduleHandle } from "@temporalio/client";
 import type { AuditLog } from "../access/audit-log.ts";
 import { fleetsRefusal, rightsOf, submitRefusal, type Rights } from "../access/principal.ts";
 import { provenStandingOrder, type StandingOrder } from "../access/standing-order.ts";
@@ -15,11 +16,13 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import {
   CRON_LABEL,
   cronJobId,
+  cronScheduleId,
   type CronActivities,
   type CronInput,
   type CronOutcome,
   type CronTerms,
 } from "../protocol/cron.ts";
+import { sealProblem, type CameFlawed, type KeysInUse } from "../protocol/seal.ts";
 import { jobFacts, mayDo } from "./job-facts.ts";
 import { insist, type ServedFleet } from "./route.ts";
 
@@ -30,11 +33,18 @@ export interface CronStarts {
   readonly served: ServedFleet;
   readonly access: () => Access;
   readonly audit: Pick<AuditLog, "add">;
+  /** Of the payloads; with them a time whose schedule is not encrypted is refused. */
+  readonly keys?: KeysInUse;
 }
 
 /** Throws where Temporal or the fleet does not answer, to be asked again. */
-export function cronStarter({ served, access, audit }: CronStarts): CronActivities["startCron"] {
-  return async (input, atMs) => {
+export function cronStarter({
+  served,
+  access,
+  audit,
+  keys,
+}: CronStarts): CronActivities["startCron"] {
+  return async (input, atMs, came) => {
     const { cron } = input;
     const order = orderOf(served, input);
     const jobId = order && cronJobId(order, atMs);
@@ -50,6 +60,8 @@ export function cronStarter({ served, access, audit }: CronStarts): CronActiviti
           "NOT_ALLOWED",
           `the standing signature of schedule ${cron} is forged, revoked, of another service, or from before two rotations of the service's key. Delete the schedule and submit it again: orbweaver cron delete ${cron}`,
         );
+      if (keys !== undefined && came !== undefined)
+        await refuseUnsealed(served, cron, { keys, came });
       const rights = rightsOf(order.principal, access());
       const accept = (): void => audit.add({ ...line, verdict: "accepted" });
       return await started({ served, order, rights, accept }, { terms: input.terms, jobId });
@@ -60,6 +72,32 @@ export function cronStarter({ served, access, audit }: CronStarts): CronActiviti
       return { kind: "refused", code, message };
     }
   };
+}
+
+/** What a schedule has said since before there were keys is heard. Throws NOT_ALLOWED. */
+async function refuseUnsealed(
+  { fleet, temporal }: ServedFleet,
+  cron: string,
+  { keys, came }: { readonly keys: KeysInUse; readonly came: CameFlawed },
+): Promise<void> {
+  const saidAtMs = await saidAt(temporal.schedule.getHandle(cronScheduleId(fleet, cron)));
+  const why = sealProblem(keys, came.flaw, { atMs: saidAtMs ?? came.atMs ?? Infinity });
+  if (why === undefined) return;
+  throw new OrbweaverError(
+    "NOT_ALLOWED",
+    `the terms of schedule ${cron} are refused: ${why}. Delete the schedule and submit it again: orbweaver cron delete ${cron}`,
+  );
+}
+
+/** When a schedule was last written, by the server's clock; undefined where there is none. */
+async function saidAt(schedule: Pick<ScheduleHandle, "describe">): Promise<number | undefined> {
+  try {
+    const { info } = await schedule.describe();
+    return (info.lastUpdatedAt ?? info.createdAt).getTime();
+  } catch (error) {
+    if (error instanceof ScheduleNotFoundError) return undefined;
+    throw error;
+  }
 }
 
 /** Undefined where it is not to be believed, or no more. */

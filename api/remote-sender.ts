@@ -39,11 +39,19 @@ export function remoteSender(
     if (certificate === undefined)
       return "a token (Authorization: Bearer …) or a client certificate is missing";
     // Those who are not signed by an authority of the door come through, so that a token can be shown instead.
-    if (!socket.authorized) return "no authority of this service has signed its certificate";
+    if (!socket.authorized) return unauthorized(String(socket.authorizationError));
     const { principals = [] } = access();
     const check = checkCertificate(certificate, { principals, nowMs: Date.now() });
     return check.kind === "refused"
       ? check.reason
       : { name: check.name, via: "certificate", isOwner: false, groups: [] };
   };
+}
+
+/** `error`: a code of OpenSSL's check of certificates. */
+function unauthorized(error: string): string {
+  if (error === "CERT_REVOKED") return "its certificate has been revoked";
+  if (/CRL/.test(error))
+    return `whether its certificate has been revoked is not known (${error}): the file of --client-crl needs a list of its authority that is in date`;
+  return "no authority of this service has signed its certificate";
 }

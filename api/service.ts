@@ -19,6 +19,7 @@ import { hostUser } from "../access/run-as.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { CronActivities } from "../protocol/cron.ts";
+import type { KeysInUse } from "../protocol/seal.ts";
 import { cronStarter } from "./cron-starts.ts";
 import type { Door } from "./door.ts";
 import { folderStore } from "./folders.ts";
@@ -26,6 +27,7 @@ import { createDoor, HTTP_LIMITS, type HttpLimits, type ServiceParts } from "./h
 import { liveAccess } from "./live-access.ts";
 import type { ServedFleet } from "./route.ts";
 import { createSessionDoor } from "./sessions.ts";
+import { followRevocations } from "./revocations.ts";
 import { listenAt, prepareFolder, socketIn } from "./sockets.ts";
 import { remoteSender } from "./remote-sender.ts";
 
@@ -47,12 +49,16 @@ export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" |
     readonly host: string;
     readonly port: number;
     readonly tls?: Door["tls"];
+    /** The list of revoked client certificates as it is now; throws where it is none. */
+    readonly readCrl?: () => string;
   };
   /** Where agents elsewhere reach this service, where it is not its own name and port. */
   readonly relay?: string;
   readonly version: string;
   readonly say: (text: string) => void;
   readonly limits?: HttpLimits;
+  /** Of the payloads, where there are any. */
+  readonly keys?: KeysInUse;
 }
 
 export interface Service {
@@ -65,9 +71,11 @@ export interface Service {
 }
 
 const LOOK_EVERY_MS = 2_000;
+/** Of sessions, beside those when the file changes: keys are revoked and certificates expire, too. */
+const REVIEW_EVERY_MS = 30_000;
 
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { say, tcp } = options;
+  const { say, tcp, keys } = options;
   const live = liveAccess(options);
   const audit = openAuditLog(options.auditFile);
   const served = servedFleet(options);
@@ -85,20 +93,29 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await doors.follow(live.access());
     const tokens = tcp === undefined ? undefined : createDoor(tokenDoor(parts, tcp.tls), parts);
     if (tokens !== undefined && tcp !== undefined) await listenOn(tokens, tcp);
+    const { tls, readCrl } = tcp ?? {};
+    const followed = tokens && tls && readCrl && followRevocations(tokens, { tls, readCrl, say });
+    const sayTrouble = (error: unknown): void =>
+      say(error instanceof Error ? error.message : String(error));
+    const review = (): void => void sessions.review().catch(sayTrouble);
     const looks = setInterval(() => {
+      followed?.();
       if (!live.isChanged()) return;
-      doors.follow(live.access()).catch((error: unknown) => {
-        say(error instanceof Error ? error.message : String(error));
-      });
+      doors.follow(live.access()).catch(sayTrouble);
+      review();
     }, LOOK_EVERY_MS);
+    const reviews = setInterval(review, REVIEW_EVERY_MS);
     const address = tokens?.address();
     port = typeof address === "object" && address !== null ? address.port : undefined;
     return {
       sockets: doors.sockets,
       port,
-      cronActivities: { startCron: cronStarter({ served, access: live.access, audit }) },
+      cronActivities: {
+        startCron: cronStarter({ served, access: live.access, audit, ...(keys && { keys }) }),
+      },
       async close() {
         clearInterval(looks);
+        clearInterval(reviews);
         sessions.close();
         await Promise.all([doors.close(), ...(tokens === undefined ? [] : [closed(tokens)])]);
         audit.close();

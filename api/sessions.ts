@@ -27,6 +27,7 @@ import { parsedJobId } from "../client/job-handle.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { HostId, LeaseId } from "../domain/values/ids.ts";
+import { each } from "../lib/each.ts";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import { JOB_TASK_QUEUE, SESSION_WORKFLOW } from "../protocol/messages.ts";
 import { SESSION_RULES, type SessionInput } from "../protocol/session-contract.ts";
@@ -36,11 +37,14 @@ import { AGENT_PATH, CLIENT_PATH } from "../streams/words.ts";
 import { senderOf, urlOf, type Door } from "./door.ts";
 import { allowedToRun } from "./job-facts.ts";
 import { AccessRefusal, insist, type Caller, type ServedFleet } from "./route.ts";
+import { sessionRefusal, type SessionOwner } from "./session-review.ts";
 import { createShares } from "./shares.ts";
 
 export interface SessionDoor {
   /** Fails for nothing that a stranger can do. */
   readonly take: (upgrade: Upgrade, door: Door) => Promise<void>;
+  /** Ends, with a line in the audit, sessions whose users might not open them any more. */
+  readonly review: () => Promise<void>;
   readonly close: () => void;
 }
 
@@ -98,8 +102,8 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     perMessageDeflate: false,
     clientTracking: false,
   });
-  /** Sessions that are open, whose they are, and the agent's own secret once it has come. */
-  const open = new Map<string, { readonly of: string; key?: string }>();
+  /** Sessions that are open, whose they are, and the agent's own secret once it has come. `held`: once their client has. */
+  const open = new Map<string, { readonly of: string; key?: string; held?: Held }>();
   const ended = new Set<string>();
   /** Connections of each sender that are no session yet. */
   const greetings = createShares();
@@ -124,7 +128,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     const known = open.get(nonce);
     const isTaken = known?.key !== undefined && known.key !== key;
     if (Date.now() > ends || ended.has(nonce) || isTaken) return refuse(socket, 401);
-    open.set(nonce, { of: known?.of ?? principal, key });
+    open.set(nonce, { ...known, of: known?.of ?? principal, key });
     onKnown?.();
     sockets.handleUpgrade(request, socket, first, (agent) => {
       agent.on("error", () => agent.terminate());
@@ -133,33 +137,38 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     });
   }
 
-  const enter = (id: string, { name }: Principal): void => {
+  const enter = (id: string, { name }: Principal, held: Held): void => {
     const own = [...open.values()].filter(({ of }) => of === name).length;
     if (!open.has(id) && (own >= limits.ofSender || open.size >= limits.ofAll))
       throw new AccessRefusal(
         `${name} has ${String(own)} sessions here, of ${String(open.size)} in all; try again when one has ended`,
       );
-    if (!open.has(id)) open.set(id, { of: name });
+    open.set(id, { of: name, ...open.get(id), held });
   };
 
-  async function resumeClient(caller: Caller, signed: string, client: WebSocket): Promise<void> {
+  async function resumeClient(
+    caller: Caller,
+    signed: string,
+    { client, line, askAgain }: Entering,
+  ): Promise<void> {
     const check = checkSessionTicket(signed, parts.served.ownKeys());
     if (check.kind === "refused") throw new AccessRefusal(check.reason);
-    const { nonce, principal, ends, job } = check.ticket;
+    const { nonce, principal, ends, job, verb } = check.ticket;
     if (principal !== caller.principal.name)
       throw new AccessRefusal(`this session is ${principal}'s`);
     if (ended.has(nonce) || Date.now() > ends)
       throw new OrbweaverError("NOT_FOUND", "the session is over");
     await allowedToRun(parts.served, caller, job);
     if (client.readyState !== client.OPEN) return;
-    enter(nonce, caller.principal);
+    const { principal: own } = caller;
+    enter(nonce, own, { principal: own, job, askAgain, line: { ...line, act: verb, job } });
     relay.join(nonce, "client", client);
   }
 
   async function openClient(
     caller: Caller,
     wanted: OpenRequest,
-    { client, line }: { readonly client: WebSocket; readonly line: Omit<AuditEntry, "verdict"> },
+    { client, line, askAgain }: Entering,
   ): Promise<void> {
     const { served, audit } = parts;
     const { signedBy } = await allowedToRun(served, caller, wanted.job);
@@ -178,7 +187,8 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     };
     const signer = signedBy === api.publicKey ? api : served.ownIdentity();
     const ticket = signSessionTicket(claims, signer);
-    enter(nonce, caller.principal);
+    const { principal } = caller;
+    enter(nonce, principal, { principal, job: wanted.job, askAgain, line });
     try {
       audit.add({ ...line, verdict: "accepted", why: whatFor(wanted) });
     } catch (error) {
@@ -227,14 +237,16 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
       client.once("message", (data: Buffer, isBinary: boolean) => {
         clearTimeout(late);
         // Set before the greeting is answered, because the answer awaits.
-        let named: Omit<AuditEntry, "verdict"> = known;
+        let named: Line = known;
         const greeted = async (): Promise<void> => {
           const greeting = greetingIn(isBinary ? "" : data.toString("utf8"));
           insist(fleetRefusal(sender, caller.rights));
-          if ("resume" in greeting) return await resumeClient(caller, greeting.resume, client);
+          const askAgain = (): Promise<Principal | string> => door.senderOf(request);
+          const entering = { client, line: known, askAgain };
+          if ("resume" in greeting) return await resumeClient(caller, greeting.resume, entering);
           const { verb, job } = greeting.open;
           named = { ...known, act: verb, job };
-          await openClient(caller, greeting.open, { client, line: named });
+          await openClient(caller, greeting.open, { ...entering, line: named });
         };
         greeted().then(leave, (error: unknown) => {
           const why = error instanceof Error ? error.message : String(error);
@@ -262,8 +274,29 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
       else if (pathname === CLIENT_PATH) await takeClient(upgrade, door);
       else refuse(upgrade.socket, 404);
     },
+    async review() {
+      await each([...open], async ([nonce, { held }]) => {
+        if (held === undefined) return;
+        const why = await sessionRefusal(parts.served, parts.access(), held);
+        if (why === undefined || !open.has(nonce)) return;
+        // Written however many refusals of this sender are only counted.
+        parts.audit.add({ ...held.line, verdict: "failed", why: `its session is ended: ${why}` });
+        relay.end(nonce, { code: "NOT_ALLOWED", message: `the session is ended: ${why}` });
+      });
+    },
     close: () => relay.close(),
   };
+}
+
+type Line = Omit<AuditEntry, "verdict">;
+
+interface Held extends SessionOwner {
+  readonly line: Line;
+}
+
+interface Entering extends Pick<SessionOwner, "askAgain"> {
+  readonly client: WebSocket;
+  readonly line: Line;
 }
 
 function greetingIn(text: string): z.output<typeof greetingSchema> {

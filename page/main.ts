@@ -1,6 +1,6 @@
 /** @file The page of the console: reads the stream, and shows one view of it at a time. */
 
-import { h, render, type ComponentChildren } from "preact";
+import { h, options, render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { connect } from "./connection.ts";
 import { MapView } from "./map/map-view.ts";
@@ -9,6 +9,7 @@ import { usePlace, type View } from "./place.ts";
 import { createStore, type Store } from "./store.ts";
 import { timeText } from "./text.ts";
 import { JobView } from "./views/job.ts";
+import { showControls } from "./visible.ts";
 import { QueueView } from "./views/queue.ts";
 import { TimeBar } from "./views/time-bar.ts";
 import { DecisionsView } from "./views/decisions.ts";
@@ -148,6 +149,7 @@ const store = createStore();
 const root = document.getElementById("page");
 if (root !== null) {
   root.textContent = "";
+  options.vnode = (node: { readonly type: unknown; props: unknown }) => showControls(node);
   render(h(Page, { store }), root);
 }
 void connect(store);

@@ -2,6 +2,7 @@
 
 import type { JobFile } from "../domain/job/job-file.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
+import type { CameFlawed } from "./seal.ts";
 
 export const CRON_WORKFLOW = "cron";
 
@@ -40,7 +41,8 @@ export type CronOutcome =
 
 /** An activity of the submit service. */
 export interface CronActivities {
-  startCron(input: CronInput, atMs: number): Promise<CronOutcome>;
+  /** `came`: how the input came, where that may be a reason to refuse it. */
+  startCron(input: CronInput, atMs: number, came?: CameFlawed): Promise<CronOutcome>;
 }
 
 /** Where the submit service of a fleet takes it. */

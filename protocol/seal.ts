@@ -5,6 +5,9 @@
  * replay sees the same. Workflow code hands a flaw on to the activity that judges, and the verdict, of the keys of that moment, is in history.
  */
 
+/** Of an activity's task: how the input of the run that asks for it came (`CameFlawed`), until the run knows that it was heard. */
+export const INPUT_FLAW_HEADER = "orbweaver-input-flaw";
+
 /** In the metadata of a decoded payload that was encrypted; nobody else's entry of this name passes a codec. */
 export const SEAL_KEY = "orbweaver-seal";
 /** `bound`: for the workflow that reads it, and for no other. */
@@ -52,7 +55,7 @@ export interface SaidBy {
   readonly isSigned?: boolean;
 }
 
-/** How something came that had a flaw, as workflow code hands it to who judges; nothing is handed where it had none, and former releases hand nothing. */
+/** How something came that had a flaw, as workflow code hands it to the activity that judges; nothing is handed where it had none, and former releases hand nothing. */
 export interface CameFlawed {
   readonly flaw: SealFlaw;
   /** As of `SaidBy`. */

@@ -91,6 +91,7 @@ export async function build({ say = () => {} } = {}) {
     workflowInterceptorModules: [
       // The guard judges an activation before its signals are taken off.
       path.join(ROOT, "dist/workflows/runtime/activation-guard.js"),
+      path.join(ROOT, "dist/workflows/runtime/sealed-run.js"),
       path.join(ROOT, "dist/workflows/runtime/signal-intake.js"),
     ],
     preloadModules: preloaded().map((file) => path.join(ROOT, "dist", file)),

@@ -22,6 +22,7 @@ import { resolve } from "node:path";
 import { isAlive } from "../agent/system/process-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { createConverters, type Converters } from "./codec/converters.ts";
+import { askingInterceptor } from "./codec/sealed-answers.ts";
 import { loadPayloadCodecs } from "./payload-codec.ts";
 import { USER } from "../protocol/word-proof.ts";
 import type { KeysInUse } from "../protocol/seal.ts";
@@ -205,7 +206,7 @@ export async function openClient(config: ConnectionConfig): Promise<OpenClient> 
     connection,
     namespace: config.namespace,
     dataConverter: config.dataConverter,
-    interceptors: { workflow: [signingInterceptor(wordProver([USER]))] },
+    interceptors: { workflow: [signingInterceptor(wordProver([USER])), askingInterceptor] },
   });
   return {
     client,

@@ -25,9 +25,11 @@ import { SEARCH_ATTRIBUTES } from "../domain/values/search-attributes.ts";
 import { ensureSearchAttributes } from "./server/index.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { READY_BUCKETS } from "./ready-meter.ts";
+import { askingInterceptor } from "./codec/sealed-answers.ts";
 import { servedVersion, watchServedVersion, type RoutingChange } from "./served-version.ts";
 import { wakingInterceptor } from "./waking.ts";
 import type { WordRole } from "../protocol/messages.ts";
+import { sealedTasks } from "./sealed-tasks.ts";
 import { signingInterceptor, wordProver } from "./word-signer.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 
@@ -80,18 +82,19 @@ export async function runWorkflowWorker(
     const client = clientOver(native, connection, speaksAs);
     const { taskQueue, activities, tuning } = build(client);
     const clock = createIdleClock(onDemand?.idleMs ?? Infinity, performance.now());
-    const { dataConverter } = connection.workerPayloads;
+    const { dataConverter, keys } = connection.workerPayloads;
+    const sealed = keys && sealedTasks(keys);
+    const payloadCodecs: PayloadCodec[] = [
+      ...(sealed === undefined ? [] : [sealed.witness]),
+      ...(dataConverter.payloadCodecs ?? []),
+      ...(onDemand === undefined ? [] : [witnessOf(clock)]),
+    ];
     const options = {
       connection: native,
       namespace: connection.namespace,
       identity: ownPollerIdentity(),
-      dataConverter:
-        onDemand === undefined
-          ? dataConverter
-          : {
-              ...dataConverter,
-              payloadCodecs: [...(dataConverter.payloadCodecs ?? []), witnessOf(clock)],
-            },
+      dataConverter: { ...dataConverter, payloadCodecs },
+      ...(sealed !== undefined && { interceptors: { activity: [...sealed.interceptors] } }),
       taskQueue,
       activities,
       workflowBundle: workflowBundle(connection.workerPayloads.isEncrypted),
@@ -205,7 +208,11 @@ export function clientOver(
     namespace,
     dataConverter,
     interceptors: {
-      workflow: [wakingInterceptor(() => client), signingInterceptor(wordProver(roles))],
+      workflow: [
+        wakingInterceptor(() => client),
+        signingInterceptor(wordProver(roles)),
+        askingInterceptor,
+      ],
     },
   });
   return client;

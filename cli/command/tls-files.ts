@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
+import { createSecureContext } from "node:tls";
 import type { ServedTls } from "../../access/listener.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { isLoopback, textOf } from "./token-file.ts";
@@ -12,6 +13,7 @@ export interface TlsValues {
   readonly key?: string;
   /** Of a service that asks for client certificates. */
   readonly clientCa?: string;
+  readonly clientCrl?: string;
 }
 
 export const addTlsOptions = (verb: Command): Command =>
@@ -20,14 +22,33 @@ export const addTlsOptions = (verb: Command): Command =>
     .option("--key <file>", "the certificate's key");
 
 /** Undefined for plain HTTP. Throws BAD_INPUT where one of the two lacks, or cannot be read. */
-export function tlsOf({ cert, key, clientCa }: TlsValues, cwd: string): ServedTls | undefined {
+export function tlsOf(values: TlsValues, cwd: string): ServedTls | undefined {
+  const { cert, key, clientCa, clientCrl } = values;
+  if (clientCrl !== undefined && clientCa === undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--client-crl says what the authorities of --client-ca have revoked. Give --client-ca FILE, too.",
+    );
   if (cert === undefined && key === undefined && clientCa === undefined) return undefined;
   if (cert === undefined || key === undefined)
     throw new OrbweaverError("BAD_INPUT", "HTTPS needs both. Give --cert FILE and --key FILE.");
   return {
     ...{ cert: textOf(resolve(cwd, cert)), key: textOf(resolve(cwd, key)) },
     ...(clientCa !== undefined && { clientCa: authorities(resolve(cwd, clientCa)) }),
+    ...(clientCrl !== undefined && { clientCrl: revocations(resolve(cwd, clientCrl)) }),
   };
+}
+
+/** A list of revoked certificates. Throws BAD_INPUT for what OpenSSL reads none in. */
+export function revocations(file: string): string {
+  const text = textOf(file);
+  try {
+    createSecureContext({ crl: text });
+  } catch (error) {
+    const message = `${file} has no list of revoked certificates in PEM (--client-crl)`;
+    throw new OrbweaverError("BAD_INPUT", message, { cause: error });
+  }
+  return text;
 }
 
 /** With none in it everybody would be asked for a certificate, and nobody's believed. */

@@ -2,17 +2,15 @@
  * @file Makes text of others safe for a terminal: control characters are shown, never obeyed.
  *
  * Names, messages and output come from whoever submits jobs. A terminal obeys escape sequences in them: they clear the screen, rewrite
- * earlier lines, set the title, or answer for the reader. So C0 and C1 controls (tab and newline apart) and the controls that reverse the
- * direction of text become visible escapes such as `\x1b`. Colours of our own pass: each carries numbers that were drawn for this process.
+ * earlier lines, set the title, or answer for the reader. So they become visible escapes (`lib/visible-text.ts`). Colours of our own pass: each carries numbers that were drawn for this process.
  */
 
 import { randomInt } from "node:crypto";
+import { CONTROLS, shownControl } from "../../lib/visible-text.ts";
 
 /** Parameters without a meaning to terminals. At most four digits each, or programs that measure text do not know them for a colour. */
 const OWN_MARK = Array.from({ length: 4 }, () => randomInt(1_000, 10_000)).join(";");
 const OWN_COLOUR = `\\u001b\\[(\\d{1,2});${OWN_MARK}m`;
-const CONTROLS =
-  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]";
 const OWN_OR_CONTROL = new RegExp(`${OWN_COLOUR}|${CONTROLS}`, "g");
 /** JSON escapes the C0 controls by itself. */
 const LEFT_BY_JSON = /[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
@@ -26,7 +24,7 @@ export const ownColour = (coloured: string): string =>
 
 export function safeText(text: string): string {
   return text.replace(OWN_OR_CONTROL, (found: string, colour: string | undefined) =>
-    colour === undefined ? shown(found) : `\u001b[${colour}m`,
+    colour === undefined ? shownControl(found) : `\u001b[${colour}m`,
   );
 }
 
@@ -48,11 +46,4 @@ export function safeOutput(): (piece: string) => string {
     const ended = isAfterReturn ? whole.slice(0, -1) : whole;
     return safeText(ended.replace(/\r\n?/g, "\n"));
   };
-}
-
-function shown(control: string): string {
-  if (control === "\r") return "\\r";
-  const code = control.charCodeAt(0);
-  const digits = code.toString(16);
-  return code < 0x100 ? `\\x${digits.padStart(2, "0")}` : `\\u${digits.padStart(4, "0")}`;
 }

@@ -3,6 +3,7 @@
  * 1 to 2 ms for 6,000.
  */
 
+import { visibleText } from "../../lib/visible-text.ts";
 import type { Painting, Theme } from "./colours.ts";
 import type { GpuBook } from "./gpus.ts";
 import { SMALLEST_GPU, TOLD_FROM, type Layout } from "./layout.ts";
@@ -143,7 +144,11 @@ function drawJobs(context: Brush, picture: Picture, isOfJob: (gpu: number) => bo
       context.fillStyle = inkOn(painting.colourOf(first + from, host));
       // Ids of one trace or sweep begin alike and end differently.
       const shown = text.length > letters ? `…${text.slice(1 - letters)}` : text;
-      context.fillText(shown, box.x + from * cellWidth + 4, box.y + cellHeight / 2 + 4);
+      context.fillText(
+        visibleText(shown),
+        box.x + from * cellWidth + 4,
+        box.y + cellHeight / 2 + 4,
+      );
     }
   });
   context.globalAlpha = 1;
@@ -180,7 +185,7 @@ function drawLabels(context: Brush, { labels }: Layout, theme: Theme): void {
   for (const { x, y, text, kind } of labels) {
     context.font = kind === "cluster" ? "600 13px system-ui, sans-serif" : SMALL_FONT;
     context.fillStyle = kind === "cluster" ? theme.text : theme.quiet;
-    context.fillText(text, x, y);
+    context.fillText(visibleText(text), x, y);
   }
 }
 

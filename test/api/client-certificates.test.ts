@@ -2,7 +2,10 @@
 
 import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
 import { request } from "node:https";
+import type { AddressInfo } from "node:net";
+import { connect } from "node:tls";
 import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { certificateNames } from "../../access/certificate.ts";
 import type { AuditEntry } from "../../access/audit-log.ts";
 import { createDoor, HTTP_LIMITS, type ServiceParts } from "../../api/http.ts";
+import { followRevocations } from "../../api/revocations.ts";
 import { remoteSender } from "../../api/remote-sender.ts";
 import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
 import { machineFindings } from "../../cli/doctor/machine-checks.ts";
@@ -43,19 +47,20 @@ interface Answer {
 }
 
 describe.skipIf(authority === undefined || own === undefined)("by a client certificate", () => {
-  const { ca, issue }: ClientAuthority = authority as ClientAuthority; // skipped without
+  const { ca, issue, revoke }: ClientAuthority = authority as ClientAuthority; // skipped without
   const tls = { ...(own as Pem), clientCa: ca };
   const audited: AuditEntry[] = [];
   let server: Server | undefined;
 
+  const parts = {
+    served: { fleet: "f" },
+    access: () => access,
+    audit: { add: (entry: AuditEntry) => void audited.push(entry) },
+    version: "0.0.0",
+    limits: HTTP_LIMITS,
+  } as unknown as ServiceParts;
+
   beforeAll(async () => {
-    const parts = {
-      served: { fleet: "f" },
-      access: () => access,
-      audit: { add: (entry: AuditEntry) => void audited.push(entry) },
-      version: "0.0.0",
-      limits: HTTP_LIMITS,
-    } as unknown as ServiceParts;
     const senderOf = remoteSender(() => access);
     const door = { who: "unknown", fromOf: () => "", senderOf, tls };
     const opened = createDoor(door, parts);
@@ -146,6 +151,60 @@ describe.skipIf(authority === undefined || own === undefined)("by a client certi
     expect(namesOf(tricky)).toEqual(["CN=x", "DNS:x.example.org", "email:x@example.org"]);
     expect((await me(tricky)).status).toBe(401);
     expect(namesOf(issue("/CN=bob,O=Example"))).toEqual(["CN=bob\\,O=Example"]);
+  });
+
+  it("one that the list names is refused, from the moment at which the list does, and so is every one while no list is in date", async () => {
+    const [ada, bob] = [issue("/CN=a", [`subjectAltName=${URI}`]), issue("/CN=bob/O=Example")];
+    const said: string[] = [];
+    let crl: string | undefined = revoke();
+    const listed = { ...tls, clientCrl: crl };
+    const door = { who: "unknown", fromOf: () => "", senderOf: remoteSender(() => access) };
+    const plain = server;
+    const opened = createDoor({ ...door, tls: listed }, parts);
+    const look = followRevocations(opened, {
+      tls: listed,
+      readCrl: () => {
+        if (crl === undefined) throw new Error("it is away");
+        return crl;
+      },
+      say: (text) => said.push(text),
+    });
+    server = opened;
+    try {
+      await new Promise<void>((resolve) => opened.listen(0, "127.0.0.1", resolve));
+      expect([(await me(ada)).status, (await me(bob)).status]).toEqual([200, 200]);
+      const { port } = opened.address() as AddressInfo; // of a listening TCP server
+      const kept = connect({ port, host: "127.0.0.1", ca: tls.cert, ...bob });
+      await once(kept, "secureConnect");
+      const closed = once(
+        kept.on("error", () => undefined),
+        "close",
+      );
+      crl = revoke(bob);
+      look();
+      await closed;
+      const before = audited.length;
+      expect([(await me(ada)).status, (await me(bob)).status]).toEqual([200, 401]);
+      expect(audited.slice(before)).toMatchObject([
+        { verdict: "refused", why: expect.stringContaining("revoked") as string },
+      ]);
+      crl = undefined;
+      look();
+      look();
+      expect([(await me(ada)).status, (await me(bob)).status]).toEqual([200, 401]);
+      // A list of another authority says nothing of this one's.
+      const other = clientAuthority() as ClientAuthority; // as above
+      crl = other.revoke();
+      other.remove();
+      look();
+      expect((await me(ada)).status).toBe(401);
+      expect((await me(undefined, issuer.tokenOf("carol"))).status).toBe(200);
+      expect(said.map((text) => /in force/.test(text))).toEqual([false, true, false]);
+    } finally {
+      opened.closeAllConnections();
+      opened.close();
+      server = plain;
+    }
   });
 
   it("the doctor looks at the certificate that is named", async () => {

@@ -137,7 +137,7 @@ function play() {
           described.push(id);
           const found = schedules.get(id);
           if (found === undefined) return Promise.reject(new ScheduleNotFoundError("none", id));
-          const info = { recentActions: [], nextActionTimes: [] };
+          const info = { recentActions: [], nextActionTimes: [], createdAt: new Date(AT_MS) };
           const { args } = found;
           return Promise.resolve({
             action: { args },
@@ -280,6 +280,23 @@ describe("times", () => {
       message: expect.stringContaining(JSON.stringify(expression)) as string,
     });
   });
+});
+
+it("terms that came in the open start nothing once there are keys, unless the schedule is older, and leave a line in the audit", async () => {
+  await make("nightly");
+  const lines: unknown[] = [];
+  const started = (sinceMs: number): Promise<CronOutcome> => {
+    const start = cronStarter({
+      ...{ served: played.served, access: () => ACCESS },
+      audit: { add: (line) => lines.push(line) },
+      keys: { isBinding: () => true, sinceMs: () => sinceMs },
+    });
+    return start(played.argsOf("nightly"), AT_MS, { flaw: "open", atMs: AT_MS });
+  };
+  const refused = { message: expect.stringContaining("it is not encrypted") as string };
+  expect(await started(AT_MS)).toMatchObject({ ...refused, kind: "refused", code: "NOT_ALLOWED" });
+  expect(lines).toMatchObject([{ act: "cron-start", who: "ada", verdict: "refused" }]);
+  expect(await started(AT_MS + 1)).toMatchObject({ kind: "submitted" });
 });
 
 it("50 are the most of one user; those of others do not count, and one of before is no further one", async () => {

@@ -49,7 +49,11 @@ beforeAll(async () => {
       limits: HTTP_LIMITS,
       folders: folderStore({ folder: join(dir, "folders") }),
       relays: () => ["unix:/s.sock"],
-      sessions: { take: async () => await Promise.resolve(), close: () => undefined },
+      sessions: {
+        take: async () => await Promise.resolve(),
+        review: async () => await Promise.resolve(),
+        close: () => undefined,
+      },
     },
   );
   await new Promise<void>((resolve) => server.listen(socketPath(), resolve));

@@ -1,35 +1,55 @@
 /** @file Level 2: somebody who reaches the frontend, with a worker and workflows of their own. */
 
-import { Client } from "@temporalio/client";
+import { Client, type WorkflowHandle } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
 import { NativeConnection, Worker } from "@temporalio/worker";
 import { join } from "node:path";
-import { USER, WORD_ROLES } from "../../protocol/messages.ts";
+import { JOB_WORKFLOW, USER, WORD_ROLES } from "../../protocol/messages.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import type { World } from "../support/world.ts";
 
 export interface Attacker {
   /** Has a workflow of its own give the order; answers with what the host answers. */
-  order(queue: string | undefined, activity: string, order: unknown): Promise<unknown>;
+  order(
+    queue: string | undefined,
+    activity: string,
+    ...order: readonly unknown[]
+  ): Promise<unknown>;
+  /** Starts one that looks like a job and answers so when it is asked for its view. */
+  job(workflowId: string, view: unknown): Promise<WorkflowHandle>;
   stop(): Promise<void>;
 }
 
-export async function startAttacker(world: World): Promise<Attacker> {
+/** `reads`: decodes what workers with keys answer; what the attacker says is in the open. */
+export async function startAttacker(
+  world: World,
+  reads?: PayloadCodec["decode"],
+): Promise<Attacker> {
+  const encode: PayloadCodec["encode"] = (payloads) => Promise.resolve(payloads);
+  const dataConverter = reads && { payloadCodecs: [{ encode, decode: reads }] };
   const taskQueue = `attacker-${world.fleet}`;
   const connection = await NativeConnection.connect({ address: world.address });
   const worker = await Worker.create({
     connection,
     taskQueue,
     workflowsPath: join(import.meta.dirname, "forged-orders-workflow.ts"),
+    ...(dataConverter && { dataConverter }),
   });
   const running = worker.run();
   let count = 0;
+  const client = new Client({
+    ...{ connection: world.temporal.connection, identity: "mallory" },
+    ...(dataConverter && { dataConverter }),
+  });
   return {
-    order: (queue, activity, order) =>
-      world.temporal.workflow.execute("forgedOrder", {
+    order: (queue, activity, ...order) =>
+      client.workflow.execute("forgedOrder", {
         workflowId: `${taskQueue}-${String((count += 1))}`,
         taskQueue,
-        args: [queue, activity, order],
+        args: [queue, activity, ...order],
       }),
+    job: (workflowId, view) =>
+      client.workflow.start(JOB_WORKFLOW, { workflowId, taskQueue, args: [view] }),
     stop: async () => {
       worker.shutdown();
       await running;

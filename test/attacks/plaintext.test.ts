@@ -12,15 +12,22 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { OrbweaverClient } from "../../client/orbweaver-client.ts";
 import {
+  FLEET_TASK_QUEUE,
+  FLEET_WORKFLOW,
   fleetWorkflowId,
   inboxSignal,
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
+  LOBBY_WORKFLOW,
+  lobbyLeaveSignal,
   USER,
   WORD_ROLES,
 } from "../../protocol/messages.ts";
 import { LINK_MONITOR_RULES, LINK_MONITOR_WORKFLOW } from "../../protocol/link-messages.ts";
 import { cronScheduleId } from "../../protocol/cron.ts";
+import { parsedJobId } from "../../client/job-handle.ts";
+import { runId } from "../../domain/values/ids.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
@@ -28,6 +35,8 @@ import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { workflowBundle } from "../../workers/workflow-bundle.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
+
+import { startAttacker } from "./attacker.ts";
 
 const UNBOUND = newKeyLine().replace("bound:", "");
 let dir = "";
@@ -126,6 +135,65 @@ it("what a keyless reader of logs or starter of learners asks is refused, and th
   await expect(learner).rejects.toMatchObject({
     cause: { cause: { type: "NOT_ALLOWED", message: expect.stringMatching(/not encrypted/) } },
   });
+});
+
+/** What a call failed for, at the root. */
+async function refusalOf(call: Promise<unknown>): Promise<unknown> {
+  let error = await call.then(
+    (answer) => new Error(`it was answered: ${JSON.stringify(answer)}`),
+    (thrown: unknown) => thrown,
+  );
+  while (error instanceof Error && error.cause instanceof Error) error = error.cause;
+  return error;
+}
+
+const NOT_ENCRYPTED = expect.objectContaining({
+  type: "NOT_ALLOWED",
+  message: expect.stringMatching(/not encrypted|in the open/) as string,
+});
+
+it("no worker with keys does, or signs, what a keyless workflow has scheduled, and no reader with keys believes its answers", async () => {
+  const attacker = await startAttacker(world, decodedBy);
+  try {
+    const jobId = await heldJob();
+    const run = await world.temporal.workflow.getHandle(jobId).describe();
+    const end = { kind: "end", jobId, runId: run.runId, seq: 9 };
+    const fleetId = fleetWorkflowId(world.fleet);
+    const told = attacker.order(JOB_TASK_QUEUE, "tellFleet", fleetId, end);
+    expect(await refusalOf(told)).toEqual(NOT_ENCRYPTED);
+    const post = { grants: [], pending: [], sweeps: [] };
+    const delivered = attacker.order(FLEET_TASK_QUEUE, "deliver", post);
+    expect(await refusalOf(delivered)).toEqual(NOT_ENCRYPTED);
+    const decoy = await attacker.job(`decoy-${world.fleet}`, { state: "running", attempts: [] });
+    const { code, stderr } = await world.cli(["status", decoy.workflowId]);
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/NOT_ALLOWED.*not encrypted/)]);
+    await decoy.terminate();
+    await world.orbweaver.job(jobId).cancel();
+  } finally {
+    await attacker.stop();
+  }
+});
+
+it("fleets and lobbies that somebody without keys starts do nothing", async () => {
+  const keyless = speaker("keyless", inTheOpen);
+  const ledger = packLedger(await world.ledger());
+  const fleet = await keyless.workflow.start(FLEET_WORKFLOW, {
+    ...{ workflowId: fleetWorkflowId(`open-${world.fleet}`), taskQueue: FLEET_TASK_QUEUE },
+    args: [{ name: `open-${world.fleet}`, ledger, areWordsSigned: true }],
+  });
+  await fleet.signal(inboxSignal, []);
+  expect(await refusalOf(fleet.result())).toEqual(NOT_ENCRYPTED);
+  const lobby = await keyless.workflow.start(LOBBY_WORKFLOW, {
+    ...{ workflowId: `lobby-open-${world.fleet}`, taskQueue: JOB_TASK_QUEUE },
+    args: [{ fleet: world.fleet, tenant: "open", isProofAsked: true }],
+  });
+  await lobby.signal(lobbyLeaveSignal, {
+    jobId: parsedJobId("a-job"),
+    runId: runId("r"),
+    seq: 1,
+    class: "training",
+  });
+  expect(await refusalOf(lobby.result())).toEqual(NOT_ENCRYPTED);
 });
 
 it("once keys bind, what was lifted from another workflow starts no job, and histories of both kinds of keys replay", async () => {

@@ -5,7 +5,7 @@
 
 import { createPublicKey } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
@@ -16,6 +16,7 @@ import { startService, type Service, type ServiceOptions } from "../../api/servi
 import { forwardPort } from "../../cli/sessions/forwarded-port.ts";
 import { openServiceClient } from "../../client/index.ts";
 import type { ServiceAddress } from "../../client/service-client.ts";
+import type { Access } from "../../domain/fleet/access-schema.ts";
 import { openUserSession, type SessionRequest, type UserSession } from "../../client/session.ts";
 import { JOB_TASK_QUEUE, SESSION_WORKFLOW } from "../../protocol/messages.ts";
 import type { SessionExit } from "../../protocol/session-contract.ts";
@@ -39,6 +40,8 @@ let world: World;
 let service: Service;
 let options: ServiceOptions;
 let job = "";
+/** What `access:` says while a test has changed it. */
+let changed: Access | undefined;
 const issuer = standInIssuer();
 
 const ACCESS = `
@@ -59,8 +62,10 @@ const SERVER =
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  ({ world, options } = await startServedWorld({
+  let access: Access | undefined;
+  ({ world, options, access } = await startServedWorld({
     ...{ address: inject("temporalAddress"), dir, yaml: ACCESS },
+    readAccess: () => changed ?? access,
   }));
   service = await startService(options);
   job = `${world.fleet}-served`;
@@ -144,6 +149,9 @@ async function exec(
   return { exit: await session.over, text: text() };
 }
 
+/** Read again by the service. */
+const touch = (file: string): void => writeFileSync(file, `${readFileSync(file, "utf8")}\n`);
+
 const lines = () => readAuditLog(options.auditFile).lines;
 
 describe("a session with a rank", () => {
@@ -205,6 +213,32 @@ describe("a session with a rank", () => {
     const { state } = await world.orbweaver.job(job).view();
     expect(state).toBe("running");
   });
+
+  it.each<readonly [string, Partial<Access>, string]>([
+    ["the grant", { grants: [] }, "may not submit"],
+    ["the name", { principals: [] }, "access.principals has no ada"],
+  ])(
+    "ends when %s is withdrawn by which it was opened, with a line in the audit",
+    async (_what, part, why) => {
+      const { session, until } = open("ada", ["sh", "-c", "echo here; exec sleep 600"]);
+      await until("here");
+      const before = options.readAccess();
+      changed = { ...before, ...part };
+      touch(options.file);
+      await expect(session.over).rejects.toMatchObject({
+        code: "NOT_ALLOWED",
+        message: expect.stringContaining(why) as string,
+      });
+      const line = { who: "ada", act: "exec", job, verdict: "failed" };
+      expect(lines().at(-1)).toMatchObject({
+        ...line,
+        why: expect.stringContaining(why) as string,
+      });
+      changed = undefined;
+      touch(options.file);
+      await expect.poll(() => exec("ada", ["true"]).catch(() => undefined)).toBeDefined();
+    },
+  );
 
   it("ends when nothing passes for its idle time", async () => {
     const start = { command: ["sleep", "600"], idleMs: 1_000 };

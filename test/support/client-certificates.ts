@@ -15,6 +15,8 @@ export interface ClientAuthority {
   readonly ca: string;
   /** `subject`: as `/CN=ada/O=Example`; `extensions`: lines of an extension file. */
   readonly issue: (subject: string, extensions?: readonly string[]) => Pem;
+  /** A list with these, in PEM. */
+  readonly revoke: (...revoked: readonly Pem[]) => string;
   readonly remove: () => void;
 }
 
@@ -50,6 +52,19 @@ export function clientAuthority(): ClientAuthority | undefined {
         ...["-out", cert],
       );
       return { cert: readFileSync(cert, "utf8"), key: readFileSync(key, "utf8") };
+    },
+    revoke(...revoked) {
+      writeFileSync(at("index"), "");
+      writeFileSync(at("number"), "01\n");
+      const settings = `[ca]\ndefault_ca=own\n[own]\ndatabase=${at("index")}\ncrlnumber=${at("number")}\ndefault_md=sha256\n`;
+      writeFileSync(at("ca.cnf"), settings);
+      const by = ["-config", at("ca.cnf"), "-cert", at("ca.pem"), "-keyfile", at("ca.key")];
+      for (const { cert } of revoked) {
+        writeFileSync(at("revoked.pem"), cert);
+        run("ca", ...by, "-revoke", at("revoked.pem"));
+      }
+      run("ca", ...by, "-gencrl", "-crldays", "2", "-out", at("crl.pem"));
+      return readFileSync(at("crl.pem"), "utf8");
     },
     remove,
   };

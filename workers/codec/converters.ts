@@ -13,6 +13,7 @@ import { encryptionCodec } from "./encryption.ts";
 import type { KeysInUse } from "../../protocol/seal.ts";
 import { openKeyRing, type KeyRing } from "./key-ring.ts";
 import type { OnDamage } from "./payload-bytes.ts";
+import { answersCodec } from "./sealed-answers.ts";
 
 export interface CodecSetting {
   /** File of the encryption keys; without one nothing is encrypted. */
@@ -31,14 +32,11 @@ export interface Converters {
 
 export function createConverters({ keyFile, userCodecs = [] }: CodecSetting = {}): Converters {
   const ring = keyFile === undefined ? undefined : openKeyRing(keyFile);
-  const codecs = (onDamage: OnDamage): PayloadCodec[] => [
-    ...ownCodecs(ring, onDamage),
-    ...userCodecs,
-  ];
+  const answers = ring === undefined ? [] : [answersCodec];
   return {
-    client: { payloadCodecs: codecs("fail") },
+    client: { payloadCodecs: [...ownCodecs(ring, "fail"), ...answers, ...userCodecs] },
     worker: {
-      payloadCodecs: codecs("pass"),
+      payloadCodecs: [...ownCodecs(ring, "pass"), ...userCodecs],
       ...(ring !== undefined && { failureConverterPath: ENCODED_FAILURES }),
     },
     isEncrypted: ring !== undefined,

@@ -33,6 +33,10 @@ const CIPHER = "aes-256-gcm";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
+/** As it says itself; whether it can be decrypted is another question. */
+export const isEncrypted = (payload: Payload): boolean =>
+  metadataText(payload, ENCODING_KEY) === ENCRYPTED_ENCODING;
+
 /** Without a ring nothing is encrypted; payloads that others have encrypted are reported instead of passed on as junk. */
 export function encryptionCodec(ring: KeyRing | undefined, onDamage: OnDamage): PayloadCodec {
   return {
@@ -84,7 +88,7 @@ function decrypted(
   { onDamage, context }: Reading,
 ): Payload {
   const marked = onDamage === "pass" ? withSeal : unchanged;
-  if (metadataText(payload, ENCODING_KEY) !== ENCRYPTED_ENCODING) return marked(payload);
+  if (!isEncrypted(payload)) return marked(payload);
   const id = metadataText(payload, KEY_ID_KEY);
   // Another codec's encryption; passed on unchanged.
   if (id === undefined) return marked(payload);

@@ -9,6 +9,7 @@ import {
   type CronInput,
   type CronOutcome,
 } from "../../protocol/cron.ts";
+import { flawedInput } from "../runtime/signal-intake.ts";
 
 export async function cron(input: CronInput): Promise<CronOutcome> {
   const { startCron } = proxyActivities<CronActivities>({
@@ -17,7 +18,7 @@ export async function cron(input: CronInput): Promise<CronOutcome> {
     retry: { maximumInterval: "1m" },
     summary: `a job of ${input.cron}`,
   });
-  return await startCron(input, plannedMs());
+  return await startCron(input, plannedMs(), flawedInput());
 }
 
 /** The time that the schedule meant, however much later this begins. */

@@ -22,6 +22,7 @@ import { packageVersion } from "../../command/package-version.ts";
 import {
   addTlsOptions,
   refuseClearTokens,
+  revocations,
   tlsOf,
   type TlsValues,
 } from "../../command/tls-files.ts";
@@ -59,6 +60,10 @@ export function apiVerb(context: CommandContext): Command {
       "--client-ca <file>",
       "answer client certificates that these authorities have signed, too; `access:` says whose they are",
     )
+    .option(
+      "--client-crl <file>",
+      "lists of what these authorities have revoked, in PEM; read again when it changes",
+    )
     .option("--host <address>", "address to listen on", LOOPBACK)
     .option(
       "--relay <url>",
@@ -87,6 +92,7 @@ export function apiVerb(context: CommandContext): Command {
       const tcp = tcpOf(context, values);
       await context.withSession(values, async ({ client, temporal, fleet, connection }) => {
         const stateDir = fleetStateDir(io.env, fleet);
+        const { keys } = connection.workerPayloads;
         const file = resolve(io.cwd, values.file ?? (await notedFile(stateDir, fleet)));
         const service = await startService({
           ...{ fleet, temporal, client, file, say: context.say, version: packageVersion() },
@@ -97,6 +103,7 @@ export function apiVerb(context: CommandContext): Command {
           folderStore: join(stateDir, "folders"),
           sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
           ...(tcp !== undefined && { tcp }),
+          ...(keys !== undefined && { keys }),
           ...(values.relay !== undefined && { relay: relayUrl(values.relay) }),
           // Behind a proxy all have its address.
           ...(values.plain === true && {
@@ -134,7 +141,11 @@ function tcpOf({ io }: CommandContext, values: ApiValues) {
   const { host, port } = values;
   if (port === undefined) return undefined;
   refuseClearTokens(values);
-  return { host, port, ...(tls !== undefined && { tls }) };
+  const crl = values.clientCrl === undefined ? undefined : resolve(io.cwd, values.clientCrl);
+  return {
+    ...{ host, port, ...(tls !== undefined && { tls }) },
+    ...(crl !== undefined && { readCrl: () => revocations(crl) }),
+  };
 }
 
 function relayUrl(text: string): string {

@@ -1,0 +1,57 @@
+/**
+ * @file Whether somebody who has opened a session might still open it: asked while the session is open, because grants, names and keys are withdrawn meanwhile.
+ *
+ * A token that has expired since is no reason: its owner was known when the session began, and has a new one for the next.
+ */
+
+import { rightsOf, type Principal } from "../access/principal.ts";
+import type { Access } from "../domain/fleet/access-schema.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { allowedToRun } from "./job-facts.ts";
+import type { ServedFleet } from "./route.ts";
+
+/** Of an open session. */
+export interface SessionOwner {
+  readonly principal: Principal;
+  readonly job: string;
+  /** Who is at the other end of the connection by which it was opened, asked again; a text says why nobody knows. */
+  readonly askAgain: () => Promise<Principal | string>;
+}
+
+/** Why it has to end; undefined where it goes on, or where that cannot be known now. */
+export async function sessionRefusal(
+  served: ServedFleet,
+  access: Access,
+  { principal, job, askAgain }: SessionOwner,
+): Promise<string | undefined> {
+  const unknown = nameRefusal(principal, access);
+  if (unknown !== undefined) return unknown;
+  try {
+    if (principal.via === "certificate") {
+      const sender = await askAgain();
+      if (typeof sender === "string") return sender;
+    }
+    await allowedToRun(served, { principal, rights: rightsOf(principal, access) }, job);
+    return undefined;
+  } catch (error) {
+    if (error instanceof OrbweaverError && OVER.has(error.code)) return error.message;
+    return undefined;
+  }
+}
+
+const OVER: ReadonlySet<string> = new Set(["NOT_ALLOWED", "NOT_FOUND"]);
+
+/** Names of tokens whose subject has none in the file begin with their issuer. */
+function nameRefusal(
+  { name, via, isOwner }: Principal,
+  { principals = [], issuers = [] }: Access,
+): string | undefined {
+  if (isOwner) return undefined;
+  const issuer = /^token:(.*)$/.exec(via)?.[1];
+  if (issuer !== undefined && !issuers.some((each) => each.name === issuer))
+    return `access.issuers has no ${issuer} any more`;
+  const isNamed = principals.some((each) => each.name === name);
+  return isNamed || (issuer !== undefined && name.startsWith(`${issuer}:`))
+    ? undefined
+    : `access.principals has no ${name} any more`;
+}
