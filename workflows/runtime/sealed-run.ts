@@ -51,7 +51,9 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
             if (flaw !== undefined && TOLD_BY_HEADER.has(workflowType))
               came = { flaw, atMs: startTime.getTime() };
           }
-          if (jobs.some(({ resolveActivity }) => isSet(resolveActivity))) came = undefined;
+          // One that was refused has answered, too.
+          if (jobs.some(({ resolveActivity: answer }) => isSet(answer?.result?.completed)))
+            came = undefined;
           next(input);
         },
       },
