@@ -20,6 +20,6 @@ export async function forgedOrder(
 
 /** Of the type of jobs. */
 export async function job(view: unknown): Promise<void> {
-  setHandler(defineQuery("view"), () => view);
+  setHandler(defineQuery("job"), () => view);
   await condition(() => false);
 }

@@ -166,7 +166,7 @@ it("no worker with keys does, or signs, what a keyless workflow has scheduled, a
     expect(await refusalOf(delivered)).toEqual(NOT_ENCRYPTED);
     const decoy = await attacker.job(`decoy-${world.fleet}`, { state: "running", attempts: [] });
     const { code, stderr } = await world.cli(["status", decoy.workflowId]);
-    expect([code, stderr]).toEqual([3, expect.stringMatching(/NOT_ALLOWED.*not encrypted/)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/NOT_ALLOWED.*not encrypted/)]);
     await decoy.terminate();
     await world.orbweaver.job(jobId).cancel();
   } finally {
