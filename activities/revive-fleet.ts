@@ -15,6 +15,7 @@ import { ledgerAfterLoss, RECOVER_AFTER_MS } from "../scheduling/ledger/lost-led
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   FLEET_TASK_QUEUE,
+  FLEET_TASK_TIMEOUT,
   FLEET_WORKFLOW,
   fleetMemo,
   type FleetInput,
@@ -42,6 +43,7 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
   await client.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId,
     taskQueue: FLEET_TASK_QUEUE,
+    workflowTaskTimeout: FLEET_TASK_TIMEOUT,
     priority: OWN_PRIORITY,
     args: [
       {

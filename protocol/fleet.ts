@@ -24,12 +24,25 @@ export interface FleetInput {
   readonly recoverAtMs?: readonly number[];
   /** They are asked because a flooded run dropped words; the ledger is whole. */
   readonly areWordsLost?: true;
+  /** What had come to the last run and was not heard there, in its order; from `OWN_TASK_RULES` on. */
+  readonly words?: readonly CarriedWord[];
   /** How deciders that kept the ledger of the last run get to this run's; absent when they need a snapshot. */
   readonly chain?: CarriedChain;
   /** The last notice to each waiting job; carried over continue-as-new under rules without a budget. */
   readonly notified?: readonly (readonly [jobId: JobId, code: PendingCode, atMs: number])[];
   /** The code of the last notice to each waiting job, a character each in the order of the ledger's requests. */
   readonly notifiedCodes?: string;
+}
+
+/** A signal or update as it came, with what its proof covers: a character of `value` for each byte. */
+export interface CarriedWord {
+  readonly batch: unknown;
+  readonly value?: string;
+  readonly proof?: string;
+  readonly bytes?: number;
+  readonly sender?: string;
+  readonly flaw?: string;
+  readonly order?: { readonly name: string; readonly id: string };
 }
 
 export interface SettledOrder {

@@ -19,6 +19,8 @@ export const RECORDER = "orbweaver-recorder";
 export const JOB_WORKFLOW = "job";
 
 export const FLEET_WORKFLOW = "fleet";
+/** Of a task of the fleet's workflow: a worker on a machine that is busy with much else must be able to repeat a whole run within it (docs/decisions/0173). */
+export const FLEET_TASK_TIMEOUT = "30s";
 
 export const LOG_SESSION_WORKFLOW = "log-session";
 

@@ -22,6 +22,7 @@ import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
 import {
   configureUpdate,
   FLEET_TASK_QUEUE,
+  FLEET_TASK_TIMEOUT,
   FLEET_WORKFLOW,
   fleetMemo,
   fleetWorkflowId,
@@ -52,6 +53,7 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
     await client.workflow.start(FLEET_WORKFLOW, {
       workflowId: fleetWorkflowId(name),
       taskQueue: FLEET_TASK_QUEUE,
+      workflowTaskTimeout: FLEET_TASK_TIMEOUT,
       priority: OWN_PRIORITY,
       args: [
         {

@@ -13,15 +13,20 @@ import { isBounded, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
 import { isEmpty, takeAll, takeSlice } from "./inbox.ts";
 import { tokenAfterLoss } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { upgradeLedger } from "../../scheduling/ledger/upgrade.ts";
+import { OWN_TASK_RULES, upgradeLedger } from "../../scheduling/ledger/upgrade.ts";
 import { packNotified } from "./notices.ts";
 import { fold, update, type FleetState, type FleetStep } from "./state.ts";
-import { isAnyWaiting } from "./words.ts";
+import { carriedWords, isAnyWaiting } from "./words.ts";
 
 const CONTINUE_AT_EVENTS = 1_500;
+/**
+ * Past this many events the run ends even if deliveries are on their way; the next run delivers again. A worker that the server gives the run to, because another one
+ * died or a task has failed, must have repeated it within ten seconds, however busy its machine is: that takes half a millisecond of processor time an event.
+ */
+const CONTINUE_AT_ANY_COST_EVENTS = 1_800;
+/** The same before `OWN_TASK_RULES`. */
+const FORMER_ANY_COST_EVENTS = 3_000;
 const CONTINUE_AT_BYTES = 2 * 1024 * 1024;
-/** Past this many events the run ends even if deliveries are on their way; the next run delivers again. */
-const CONTINUE_AT_ANY_COST_EVENTS = 3_000;
 const BYTES_AN_EVENT = 500;
 /**
  * From `BOUNDED_RULES` on. A worker that takes a run over repeats all of it within the ten seconds of one workflow task, so a flood must not
@@ -58,19 +63,37 @@ export function mustContinue(state: FleetState): boolean {
   if (isSpent(state)) return true;
   // What has come is folded first: the input of the next run has no room for it.
   if (isAnyLeft(state)) return false;
-  if (spent.events >= CONTINUE_AT_ANY_COST_EVENTS) return true;
+  if (spent.events >= anyCostEvents(state)) return true;
   if (deliveries.underway.size > 0 || state.repair !== undefined) return false;
   const isBackgroundOver =
     audits.underway === undefined &&
     estimates.underway === undefined &&
     recovery.underway.length === 0;
   if (isChangedByHand && isBackgroundOver && recovery.quietUntilMs < Infinity) return true;
-  return spent.events >= CONTINUE_AT_EVENTS || spent.bytes >= CONTINUE_AT_BYTES;
+  return isLong(spent);
 }
 
+/**
+ * Whether a run ends only in a task that its clock calls, as the first thing in it, with the words that came until then for the next run. The end of a local activity may come
+ * before signals that the server has put into the same task: a run that ends there never hears them, and the server does not know. And while a local activity lasts signals
+ * come, for which the server refuses the end, whereupon the worker repeats the whole run.
+ */
+export const endsInOwnTask = ({ ledger }: FleetState): boolean =>
+  ledger.applyVersion >= OWN_TASK_RULES;
+
+const anyCostEvents = (state: FleetState): number =>
+  endsInOwnTask(state) ? CONTINUE_AT_ANY_COST_EVENTS : FORMER_ANY_COST_EVENTS;
+
+const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
+  events >= CONTINUE_AT_EVENTS || bytes >= CONTINUE_AT_BYTES;
+
+/** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */
+export const mayContinue = (state: FleetState): boolean =>
+  state.isChangedByHand || isLong(state.spent);
+
 /** Whether something has come for which the input of the next run has no room. */
-export const isAnyLeft = ({ isBacklogged, held, words }: FleetState): boolean =>
-  isBacklogged || held.size > 0 || isAnyWaiting(words);
+export const isAnyLeft = (state: FleetState): boolean =>
+  state.isBacklogged || state.held.size > 0 || (isAnyWaiting(state.words) && !endsInOwnTask(state));
 
 export const mustShed = ({ ledger, spent }: FleetState): boolean =>
   isBounded(ledger) && spent.bytes >= SHED_AT_BYTES;
@@ -103,6 +126,7 @@ export function foldInbox(step: FleetStep, nowMs: number): FleetStep {
 const areWordsLost = (state: FleetState): boolean =>
   state.isOverrun ||
   isAnyLeft(state) ||
+  (endsInOwnTask(state) && carriedWords(state.words) === undefined) ||
   [...state.deliveries.underway.values()].some(({ held }) => held.length > 0);
 
 /** Newer rules believe reports of unknown leases only while a lost ledger is rebuilt, which ledgers of the first rules do not say. */
@@ -131,12 +155,14 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const chain = carriedChain(state);
   const { isReportDue } = recovery;
   const recoverAtMs = recoverTimes(state, nowMs);
+  const words = endsInOwnTask(state) ? (carriedWords(state.words) ?? []) : [];
   return {
     name,
     rules: ledger.applyVersion,
     ledger: packLedger(ledger),
     ...(areWordsSignedNext(state) && { areWordsSigned: true }),
     ...(state.settledOrders.length > 0 && { settledOrders: state.settledOrders }),
+    ...(words.length > 0 && { words }),
     ...(chain && { chain }),
     ...(recoverAtMs.length > 0 && { recoverAtMs }),
     // A fleet that has lost its ledger asks for more than that anyway.

@@ -23,6 +23,7 @@ import {
   COST,
   foldInbox,
   isAnyLeft,
+  endsInOwnTask,
   isSpent,
   mustContinue,
   mustShed,
@@ -55,6 +56,7 @@ import { isAboutOrder, checkOrder } from "./signed-orders.ts";
 import { playAhead, turnAhead } from "./turn-ahead.ts";
 import {
   asked,
+  broughtOn,
   isAnyWaiting,
   needsProof,
   noWords,
@@ -62,6 +64,7 @@ import {
   settled,
   withWord,
   type Question,
+  type Words,
 } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
@@ -73,11 +76,11 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     phase: "open",
     ledger,
     inbox: EMPTY_INBOX,
-    words:
-      input.areWordsSigned === true ? noWords(fleetWorkflowId(input.name), startedAtMs) : undefined,
+    words: input.areWordsSigned === true ? wordsOf(input, ledger, startedAtMs) : undefined,
     ahead: undefined,
     settledOrders: input.settledOrders ?? [],
     isBacklogged: false,
+    isEnding: false,
     held: NOBODY_HELD,
     isOverrun: false,
     deferred: undefined,
@@ -114,6 +117,12 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     nextRules: ledger.applyVersion,
   };
 }
+
+const wordsOf = (input: FleetInput, ledger: Ledger, startedAtMs: number): Words =>
+  (input.words ?? []).reduce(
+    (words, word) => withWord(words, broughtOn(word, laneOf(ledger, word))),
+    noWords(fleetWorkflowId(input.name), startedAtMs),
+  );
 
 const notifiedIn = (
   { notified = [], notifiedCodes }: FleetInput,
@@ -190,7 +199,7 @@ function hear(spent: FleetStep, brought: Brought): FleetStep {
 
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
-  if (state.isBacklogged) return state.clock?.atMs ?? 0;
+  if (state.isBacklogged || state.isEnding) return state.clock?.atMs ?? 0;
   if (!isEmpty(state.inbox) || isAnyWaiting(state.words) || state.isTurnDue) return 0;
   if (mustContinue(state)) return 0;
   if (isClocked(state.ledger)) return state.clock?.atMs ?? Infinity;
@@ -199,6 +208,7 @@ function dueAtMs(state: FleetState): number {
 
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
+  if (begun.state.isEnding) return close(woken);
   const { words } = woken.state;
   if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
   const questioned = asked(words, woken.state.nextId, nowMs);
@@ -259,7 +269,10 @@ function goOnProven(begun: FleetStep, question: Question, verdicts: WordVerdicts
 
 function goOn(folded: FleetStep, nowMs: number): FleetStep {
   const woken = lookAtClocks(folded, nowMs);
-  if (mustContinue(woken.state)) return close(woken);
+  if (mustContinue(woken.state))
+    return endsInOwnTask(woken.state)
+      ? rest(update(woken, { isEnding: true }), nowMs)
+      : close(woken);
   const started = startBackground(forgetVainDecision(woken), nowMs);
   const { cycle, recovery } = started.state;
   if (cycle.needsDecision && recovery.quietUntilMs <= nowMs) return startCycle(started, nowMs);
@@ -271,6 +284,7 @@ function wake(begun: FleetStep, nowMs: number): FleetStep {
   const woken = update(spend(begun, COST.timer), {
     isTurnDue: false,
     isBacklogged: false,
+    isEnding: false,
     clock: undefined,
     patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),
   });
@@ -319,8 +333,9 @@ function endCycle(
  * same. The next turn sees whether the clock rang late.
  */
 function rest(done: FleetStep, nowMs: number): FleetStep {
-  // The timer ends the activation, so that queries and other workflows have their turn before the next slice.
-  const nextMs = done.state.isBacklogged ? nowMs : nextTimeAtMs(done.state);
+  // The timer ends the activation, so that queries and other workflows have their turn before the next slice, or the run its end.
+  const { isBacklogged, isEnding } = done.state;
+  const nextMs = isBacklogged || isEnding ? nowMs : nextTimeAtMs(done.state);
   if (nextMs === Infinity) return update(done, { clock: undefined });
   const atMs = Math.max(nowMs + 1, nextMs);
   return update(done, {

@@ -42,6 +42,8 @@ export interface FleetState {
   readonly settledOrders: readonly SettledOrder[];
   /** The last turn has left a part of the inbox to the next one, which its clock calls: the thread is free meanwhile. */
   readonly isBacklogged: boolean;
+  /** The run ends when its clock rings; nothing else begins a turn. */
+  readonly isEnding: boolean;
   /** Requests that wait outside and of which lobbies hear without the ledger. */
   readonly held: Held;
   /** Words were dropped, because more came than a run may hold: jobs and agents are to be asked for them. */

@@ -1,14 +1,14 @@
 /**
  * @file The turn that follows if all words pass whose proof is being looked at, so that its plan is asked for in the same activity.
  *
- * It is played once, before the proof, and kept: the turn that comes is that one, with what has come meanwhile for the next. Where a word is
- * refused, or the inbox has changed, the turn is played anew, from the state before. Cost: that of the turn; of both turns the size of the ledger where it is played
- * anew, because indexes are handed on to one successor of a ledger only (`scheduling/ledger/apply/kept-accounts.ts`).
+ * It is played once, before the proof, and kept, whatever it comes to: the turn that comes is that one, with what has come meanwhile for the next. Where a word is
+ * refused, the inbox has changed, or the run may end, the turn is played anew, from the state before. Cost: that of the turn; of both turns the size of the ledger where it
+ * is played anew, because indexes are handed on to one successor of a ledger only (`scheduling/ledger/apply/kept-accounts.ts`).
  */
 
 import type { FeedAt } from "../../protocol/control-contract.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
-import { mustContinue } from "./continue.ts";
+import { mayContinue, mustContinue } from "./continue.ts";
 import { update, type FleetState, type FleetStep } from "./state.ts";
 import { isQuick, type Question } from "./words.ts";
 
@@ -29,13 +29,11 @@ export function playAhead(
   if (question === undefined || !mayPlay(state, question)) return { step: spent };
   const asked = { state: { ...state, nextId: state.nextId + 1 }, commands: [] };
   const end = play(asked, question, { refused: [] });
-  const last = end.commands.at(-1);
-  if (last?.kind !== "decide-next") return { step: spent };
   const ahead = { ...{ inbox: state.inbox, spent: state.spent }, end };
-  return {
-    step: update(spent, { ahead }),
-    question: { feed: last.feed, nowMs: last.nowMs },
-  };
+  const step = update(spent, { ahead });
+  const last = end.commands.at(-1);
+  if (last?.kind !== "decide-next") return { step };
+  return { step, question: { feed: last.feed, nowMs: last.nowMs } };
 }
 
 const mayPlay = ({ ledger }: FleetState, question: Question): boolean =>
@@ -57,5 +55,11 @@ export function turnAhead({ state }: FleetStep, { refused }: WordVerdicts): Flee
       bytes: end.state.spent.bytes + spent.bytes - ahead.spent.bytes,
     },
   });
-  return mustContinue(reached.state) ? undefined : reached;
+  return isAtEnd(reached, end) ? undefined : reached;
 }
+
+/** Whether the run might have ended instead. A turn without a question has posted what it holds, so what was under way before that is not known any more. */
+const isAtEnd = ({ state }: FleetStep, end: FleetStep): boolean =>
+  isAsking(end) ? mustContinue(state) : mayContinue(state);
+
+const isAsking = ({ commands }: FleetStep): boolean => commands.at(-1)?.kind === "decide-next";

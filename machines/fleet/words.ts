@@ -6,7 +6,9 @@
  * passed go to the inbox, the others to the dead letters. A number that was used in this run does not count again.
  */
 
-import { joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
+import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
+import { utf8Length } from "../../lib/utf8.ts";
+import type { CarriedWord } from "../../protocol/fleet.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
@@ -70,6 +72,43 @@ export const withWord = (words: Words, word: Word): Words => ({
   ...words,
   waiting: joined(words.waiting, { key: word.lane ?? "", cost: costOf(word), value: word }),
 });
+
+/** Of JSON. Beside a full ledger the input of a run has 256 KiB. */
+const MOST_CARRIED_BYTES = 128 * 1024;
+
+/** What waits, for the next run, in its order; undefined where that is more than its input has room for. Cost: O(bytes). */
+export function carriedWords(words: Words | undefined): readonly CarriedWord[] | undefined {
+  const waiting = words === undefined ? [] : allWaiting(words.waiting);
+  if (waiting.reduce((sum, { bytes = 0 }) => sum + bytes, 0) > MOST_CARRIED_BYTES) return undefined;
+  const carried = waiting.map(
+    ({ batch, bytes, sender, proof, flaw, order, value }): CarriedWord => ({
+      batch,
+      ...(bytes !== undefined && { bytes }),
+      ...(sender !== undefined && { sender }),
+      ...(proof !== undefined && { proof }),
+      ...(flaw !== undefined && { flaw }),
+      ...(order !== undefined && { order }),
+      ...(value !== undefined && { value: textOf(value) }),
+    }),
+  );
+  return utf8Length(JSON.stringify(carried)) > MOST_CARRIED_BYTES ? undefined : carried;
+}
+
+/** The word that was carried, for its line. */
+export const broughtOn = ({ value, ...word }: CarriedWord, lane: string | undefined): Word => ({
+  ...(word as Omit<Word, "value">), // as it was written
+  ...(value !== undefined && { value: bytesOf(value) }),
+  ...(lane !== undefined && { lane }),
+});
+
+/** A character a byte. */
+const textOf = (bytes: Uint8Array): string => {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
+};
+const bytesOf = (text: string): Uint8Array =>
+  Uint8Array.from(text, (character) => character.charCodeAt(0));
 
 /** The question about the words whose turn it is, as many as a slice has. */
 export function asked(words: Words, id: number, nowMs: number): Words {

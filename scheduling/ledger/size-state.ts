@@ -28,7 +28,7 @@ import {
   type Shared,
 } from "./codec-rows.ts";
 import { ASKED_SIZE_RULES } from "./ledger.ts";
-import { jsonBytes, sizeTable, type SizeTable } from "./size-table.ts";
+import { jsonBytes, keptKeys, sizeTable, type SizeTable } from "./size-table.ts";
 
 /** Bytes of the parts that change row by row. Changes by the functions of this file alone. */
 export interface SizeAccount {
@@ -78,6 +78,13 @@ export interface SizeTables extends Shared {
   readonly reasons: SizeTable<ReasonRow>;
 }
 
+/** Keys that may be long. Values are requests, leases, and what they hold: none is ever changed in place. */
+const LISTS = keptKeys<SharedList>((list) => JSON.stringify(list));
+const PROFILES = keptKeys(profileKey);
+const FORMER_PROFILES = keptKeys(formerProfileKey);
+const GANGS = keptKeys<GangTerms>(gangKey);
+const FORMER_GANGS = keptKeys<GangTerms>(formerGangKey);
+
 /** Under the rules of this version. */
 export function emptyAccount(shape: FleetShape, applyVersion: number): SizeAccount {
   const isAskedCounted = applyVersion >= ASKED_SIZE_RULES;
@@ -90,11 +97,11 @@ export function emptyAccount(shape: FleetShape, applyVersion: number): SizeAccou
       known: new Set(hostIdsOf(shape)),
     }),
     texts: sizeTable<string>({ ...plain, keyOf: (text) => text }),
-    lists: sizeTable<SharedList>({ ...plain, keyOf: (list) => JSON.stringify(list) }),
-    agents: sizeTable<AgentRow>({ ...plain, keyOf: (agent) => JSON.stringify(agent) }),
+    lists: sizeTable<SharedList>({ ...plain, keyOf: LISTS, isKeyWritten: true }),
+    agents: sizeTable<AgentRow>({ ...plain, keyOf: JSON.stringify, isKeyWritten: true }),
     reasons: sizeTable<ReasonRow>({ ...plain, keyOf: reasonKey }),
     profiles: sizeTable<Profile>({
-      keyOf: isAskedCounted ? profileKey : formerProfileKey,
+      keyOf: isAskedCounted ? PROFILES : FORMER_PROFILES,
       rowOf: (profile) => packProfile(profile, tables),
       signOf,
     }),
@@ -105,7 +112,7 @@ export function emptyAccount(shape: FleetShape, applyVersion: number): SizeAccou
       indexes: "none",
     }),
     gangs: sizeTable<GangTerms>({
-      keyOf: isAskedCounted ? gangKey : formerGangKey,
+      keyOf: isAskedCounted ? GANGS : FORMER_GANGS,
       rowOf: (gang) => packGang(gang, tables),
       signOf,
       indexes: "none",

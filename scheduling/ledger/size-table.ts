@@ -26,6 +26,23 @@ const AS_IT_IS = /^[ !#-[\]-~]*$/;
 
 export const COMMA = 1;
 
+/**
+ * The same keys; a long one is kept for as long as anybody holds its value, which must never change. An account of a ledger is opened for each fork of it,
+ * and meets the values there that former ones have met: writing and hashing a key of some KiB costs more than all else of its row.
+ */
+export function keptKeys<T extends object>(keyOf: (value: T) => string): (value: T) => string {
+  const long = new WeakMap<T, string>();
+  return (value) => {
+    const kept = long.get(value);
+    if (kept !== undefined) return kept;
+    const key = keyOf(value);
+    if (key.length >= LONG_KEY) long.set(value, key);
+    return key;
+  };
+}
+
+const LONG_KEY = 256;
+
 /** The same of a list of numbers; long lists are measured after many events, so none is written. */
 export function numbersBytes(numbers: readonly number[]): number {
   let bytes = BRACKETS + COMMA * Math.max(0, numbers.length - 1);
@@ -47,6 +64,8 @@ interface TableOptions<T> {
   /** What the table holds; writing it counts what it refers to. */
   readonly rowOf: (value: T) => unknown;
   readonly signOf: () => 1 | -1;
+  /** A key is the JSON of its row. */
+  readonly isKeyWritten?: true;
   /** What the fleet's description has already. */
   readonly known?: ReadonlySet<string>;
   /** `none`: rows refer to its values by texts that are equally long, or not at all. */
@@ -57,6 +76,7 @@ export function sizeTable<T>({
   keyOf,
   rowOf,
   signOf,
+  isKeyWritten,
   known = new Set(),
   indexes = "in rows",
 }: TableOptions<T>): SizeTable<T> {
@@ -83,7 +103,8 @@ export function sizeTable<T>({
     if (known.has(key)) return;
     const entry = entries.get(key);
     if (entry === undefined) {
-      const added = { references: times, bytes: jsonBytes(rowOf(value)) + COMMA };
+      const row = isKeyWritten ? utf8Length(key) : jsonBytes(rowOf(value));
+      const added = { references: times, bytes: row + COMMA };
       entries.set(key, added);
       bytes += added.bytes;
       return;

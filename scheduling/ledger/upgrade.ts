@@ -19,6 +19,9 @@ import {
   type Ledger,
 } from "./ledger.ts";
 
+/** A run of the fleet ends in a task of its own, and sooner where deliveries never rest (docs/decisions/0173). */
+export const OWN_TASK_RULES = 9;
+
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */
@@ -30,6 +33,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [SIGNED_RULES, (ledger) => ({ ...ledger, applyVersion: REPLACED_HOSTS_RULES })],
   [REPLACED_HOSTS_RULES, (ledger) => ({ ...ledger, applyVersion: FEW_CALLED_RULES })],
   [FEW_CALLED_RULES, (ledger) => ({ ...ledger, applyVersion: KEPT_AFTER_LOSS_RULES })],
+  [KEPT_AFTER_LOSS_RULES, (ledger) => ({ ...ledger, applyVersion: OWN_TASK_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

@@ -25,6 +25,7 @@ import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
 import {
   FLEET_TASK_QUEUE,
+  FLEET_TASK_TIMEOUT,
   FLEET_WORKFLOW,
   fleetMemo,
   fleetWorkflowId,
@@ -137,6 +138,7 @@ export async function startWorld({
   await temporal.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
+    workflowTaskTimeout: FLEET_TASK_TIMEOUT,
     memo: fleetMemo(fleet, askedProof(first, areWordsSigned)),
     args: [
       { name: fleet, ledger: packLedger(first), ...(areWordsSigned && { areWordsSigned: true }) },

@@ -9,8 +9,8 @@ import {
   allHandlersFinished,
   ApplicationFailure,
   condition,
-  continueAsNew,
   defineUpdate,
+  makeContinueAsNewFunc,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -55,6 +55,7 @@ import {
   SIGNED_WORDS,
   WORDS_MEMO,
   FLEET_ORDERS,
+  FLEET_TASK_TIMEOUT,
   type FleetInput,
   type Proven,
   type WordActivities,
@@ -183,7 +184,10 @@ function carryOut(
     case "finish-handlers":
       return condition(allHandlersFinished).then(() => ({ kind: "handlers-finished" }));
     case "continue-as-new":
-      return continueAsNew<typeof fleet>(command.input);
+      // Also for fleets that were begun with a shorter one.
+      return makeContinueAsNewFunc<typeof fleet>({ workflowTaskTimeout: FLEET_TASK_TIMEOUT })(
+        command.input,
+      );
   }
 }
 

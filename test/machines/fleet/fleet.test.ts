@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { hostId, jobId, leaseId, runId, token } from "../../../domain/values/ids.ts";
+import { allWaiting, NOTHING_WAITS } from "../../../lib/fair-queue.ts";
 import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
@@ -15,6 +16,7 @@ import {
   OLDEST_RULES,
   QUIET_REPORT_RULES,
 } from "../../../scheduling/ledger/ledger.ts";
+import { OWN_TASK_RULES } from "../../../scheduling/ledger/upgrade.ts";
 import { play, type Played } from "../harness.ts";
 import {
   ask,
@@ -36,9 +38,10 @@ const LEASE = leaseId(token(1));
 const NOTHING = planOf([]);
 const GRANT_A = planOf([grantItem("a", gpus(["c0/h0", 0xf]))]);
 
-/** A turn, if one is due at once. */
+/** A turn, if one is due at once, and the end of a run. */
 const settle = (fleet: Fleet): void => {
   if (fleetMachine.dueAtMs(fleet.state()) <= 0) fleet.feed({ kind: "tick" });
+  if (fleet.state().isEnding) fleet.tick();
 };
 const feed = (fleet: Fleet, event: FleetEvent | Tick, nowMs?: number): void => {
   fleet.feed(event, nowMs);
@@ -399,8 +402,13 @@ describe("the end of a run", () => {
     for (let at = 0; at < count; at += 1) feed(fleet, { kind: "inbox", batch: ["noise"] });
   };
 
-  it("comes after 1,500 events, not while a delivery is on its way", () => {
-    const fleet = started();
+  /** Its rules are those before the end waited for a quiet moment. */
+  const former = {
+    ledger: packLedger({ ...readyLedger(SHAPE), applyVersion: OWN_TASK_RULES - 1 }),
+  };
+
+  it("comes after 1,500 events, not while a delivery is on its way, by former rules", () => {
+    const fleet = started(former);
     decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
     noise(fleet, 250);
     expect(kinds(fleet)).toEqual(["deliver"]);
@@ -409,14 +417,65 @@ describe("the end of a run", () => {
     expect(kinds(fleet)).toEqual(["finish-handlers"]);
   });
 
-  it("comes after 3,000 events at any cost", () => {
-    const fleet = started();
+  it("comes after 3,000 events at any cost, by former rules", () => {
+    const fleet = started(former);
     decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
     noise(fleet, 450);
     expect(kinds(fleet)).toEqual(["deliver", "finish-handlers"]);
     feed(fleet, { kind: "handlers-finished" });
     const { input } = fleet.take("continue-as-new");
     expect(started(input).take("deliver").post.grants).toHaveLength(1);
+  });
+
+  it("comes after 1,800 events at any cost", () => {
+    const fleet = started();
+    decided(fleet, [ask({ job: "a", gpus: 4 })], GRANT_A);
+    while (fleet.state().spent.events < 1_800) noise(fleet, 1);
+    expect(kinds(fleet)).toEqual(["deliver", "finish-handlers"]);
+    feed(fleet, { kind: "handlers-finished" });
+    const { input } = fleet.take("continue-as-new");
+    expect(started(input).take("deliver").post.grants).toHaveLength(1);
+  });
+
+  it("is a task of its own, and what comes before it is heard by the next run", () => {
+    const fleet = started({ areWordsSigned: true });
+    const word = (batch: unknown): Extract<FleetEvent, { readonly kind: "inbox" }> => {
+      const value = new TextEncoder().encode(JSON.stringify(batch));
+      return { ...{ kind: "inbox", batch, sender: "jobs" }, bytes: value.length, value };
+    };
+    const hosts = [HOST];
+    fleet.feed({ kind: "order", order: { kind: "drain", hosts, reason: "fan" } });
+    fleet.feed({ kind: "tick" });
+    expect([kinds(fleet), fleet.state().isEnding]).toEqual([[], true]);
+    const said = word([ask({ job: "ö" })]);
+    fleet.feed(said);
+    expect(fleetMachine.dueAtMs(fleet.state())).toBe(1);
+    fleet.tick();
+    fleet.take("finish-handlers");
+    fleet.feed({ kind: "handlers-finished" });
+    const { input } = fleet.take("continue-as-new");
+    expect(input).not.toHaveProperty("areWordsLost");
+    const carried = JSON.parse(JSON.stringify(input)) as FleetInput;
+    const [heard] = allWaiting(openFleet(carried, 1, 1).words?.waiting ?? NOTHING_WAITS);
+    const { kind: _kind, ...rest } = said;
+    expect(heard).toEqual({ ...rest, lane: "jobs" });
+    const next = play(fleetMachine, { state: openFleet(carried, 1, 1), commands: [] });
+    settle(next);
+    expect(next.take("check").list.words).toHaveLength(1);
+  });
+
+  it("of a fleet to which more has come than the next run can hear asks for it again", () => {
+    const fleet = started({ areWordsSigned: true });
+    fleet.feed({ kind: "order", order: { kind: "drain", hosts: [HOST], reason: "fan" } });
+    fleet.feed({ kind: "tick" });
+    const value = new Uint8Array(200 * 1_024);
+    fleet.feed({ kind: "inbox", batch: "much", bytes: value.length, value });
+    fleet.tick();
+    fleet.take("finish-handlers");
+    fleet.feed({ kind: "handlers-finished" });
+    const { input } = fleet.take("continue-as-new");
+    expect(input).toMatchObject({ areWordsLost: true });
+    expect(input).not.toHaveProperty("words");
   });
 
   it("gives no commands afterwards", () => {

@@ -116,12 +116,14 @@ describe("a fleet with more in its inbox than a slice", () => {
       fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) });
     }
     fleet.feed({ kind: "tick" });
+    fleet.tick();
     fleet.take("finish-handlers");
     // More than a slice comes before the run has ended: it goes on.
     for (let at = 0; at < 1_500; at += 1) fleet.feed({ kind: "inbox", batch: [entry(3_000 + at)] });
     fleet.feed({ kind: "handlers-finished" });
     expect([fleet.state().phase, waiting(fleet)]).toEqual(["open", 3_500]);
-    fleet.feed({ kind: "tick" });
+    fleet.tick();
+    fleet.tick();
     fleet.take("finish-handlers");
     fleet.feed({ kind: "handlers-finished" });
     expect([fleet.state().phase, waiting(fleet)]).toEqual(["over", 4_000]);
@@ -144,6 +146,7 @@ it("10,000 signals of junk are a few dead letters, no cycle, and the end of the 
     fleet.feed({ kind: "inbox", batch: [{ kind: "junk", at }], bytes: 100, sender: "mallory" });
   fleet.feed({ kind: "tick" });
   expect(fleet.state().ledger.deadLetters).toMatchObject([{ sender: "mallory", times: 10_000 }]);
+  fleet.tick();
   expect(fleet.open.map(({ kind }) => kind)).toEqual(["record", "finish-handlers"]);
 });
 
