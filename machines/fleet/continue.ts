@@ -21,7 +21,7 @@ import { carriedWords, isAnyWaiting } from "./words.ts";
 const CONTINUE_AT_EVENTS = 1_500;
 /**
  * Past this many events the run ends even if deliveries are on their way; the next run delivers again. A worker that the server gives the run to, because another one
- * died or a task has failed, must have repeated it within ten seconds, however busy its machine is: that takes half a millisecond of processor time an event.
+ * died or a task has failed, must have repeated it within one workflow task, however busy its machine is: that takes half a millisecond of processor time an event.
  */
 const CONTINUE_AT_ANY_COST_EVENTS = 1_800;
 /** The same before `OWN_TASK_RULES`. */
@@ -126,7 +126,7 @@ export function foldInbox(step: FleetStep, nowMs: number): FleetStep {
 const areWordsLost = (state: FleetState): boolean =>
   state.isOverrun ||
   isAnyLeft(state) ||
-  (endsInOwnTask(state) && carriedWords(state.words) === undefined) ||
+  (endsInOwnTask(state) && !carriedWords(state.words).isAll) ||
   [...state.deliveries.underway.values()].some(({ held }) => held.length > 0);
 
 /** Newer rules believe reports of unknown leases only while a lost ledger is rebuilt, which ledgers of the first rules do not say. */
@@ -155,7 +155,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const chain = carriedChain(state);
   const { isReportDue } = recovery;
   const recoverAtMs = recoverTimes(state, nowMs);
-  const words = endsInOwnTask(state) ? (carriedWords(state.words) ?? []) : [];
+  const words = endsInOwnTask(state) ? carriedWords(state.words).words : [];
   return {
     name,
     rules: ledger.applyVersion,

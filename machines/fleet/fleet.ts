@@ -208,7 +208,8 @@ function dueAtMs(state: FleetState): number {
 
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
-  if (begun.state.isEnding) return close(woken);
+  // Not if what came meanwhile has to be over first, like a repair.
+  if (begun.state.isEnding && mustContinue(woken.state)) return close(woken);
   const { words } = woken.state;
   if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
   const questioned = asked(words, woken.state.nextId, nowMs);

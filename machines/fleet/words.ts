@@ -76,9 +76,24 @@ export const withWord = (words: Words, word: Word): Words => ({
 /** Of JSON. Beside a full ledger the input of a run has 256 KiB. */
 const MOST_CARRIED_BYTES = 128 * 1024;
 
-/** What waits, for the next run, in its order; undefined where that is more than its input has room for. Cost: O(bytes). */
-export function carriedWords(words: Words | undefined): readonly CarriedWord[] | undefined {
+export interface CarriedOn {
+  readonly words: readonly CarriedWord[];
+  readonly isAll: boolean;
+}
+
+/**
+ * What waits, for the next run, in its order; where that is more than its input has room for, operators' orders alone, which nobody gives again, or nothing if
+ * they are too much, too. Cost: O(bytes).
+ */
+export function carriedWords(words: Words | undefined): CarriedOn {
   const waiting = words === undefined ? [] : allWaiting(words.waiting);
+  const all = carriedOf(waiting);
+  if (all !== undefined) return { words: all, isAll: true };
+  return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
+}
+
+/** Undefined where the input of a run has no room for them. */
+function carriedOf(waiting: readonly Word[]): readonly CarriedWord[] | undefined {
   if (waiting.reduce((sum, { bytes = 0 }) => sum + bytes, 0) > MOST_CARRIED_BYTES) return undefined;
   const carried = waiting.map(
     ({ batch, bytes, sender, proof, flaw, order, value }): CarriedWord => ({

@@ -26,10 +26,12 @@ type Job = NonNullable<Activation["jobs"]>[number];
 /** Not in what replays histories: their last tasks are as old as they are. */
 const LIVE_QUEUES: ReadonlySet<string> = new Set([FLEET_TASK_QUEUE, JOB_TASK_QUEUE]);
 
-export const interceptors: WorkflowInterceptorsFactory = (): WorkflowInterceptors =>
-  LIVE_QUEUES.has(workflowInfo().taskQueue) ? guard() : {};
+export const interceptors: WorkflowInterceptorsFactory = (): WorkflowInterceptors => {
+  const { taskQueue, taskTimeoutMs } = workflowInfo();
+  return LIVE_QUEUES.has(taskQueue) ? guard(taskTimeoutMs) : {};
+};
 
-function guard(): WorkflowInterceptors {
+function guard(taskTimeoutMs: number): WorkflowInterceptors {
   /** The times of the activation that goes on, and of the one before it. */
   let timeNow: string | undefined;
   let timeBefore: string | undefined;
@@ -41,7 +43,7 @@ function guard(): WorkflowInterceptors {
           timeNow = timeOf(activation);
           if (activation.isReplaying !== true && activation.jobs?.some(isNews) === true) {
             if (
-              ages.isTooOld(millisecondsOf(activation), wallClockMs()) ||
+              ages.isTooOld(millisecondsOf(activation), wallClockMs(), taskTimeoutMs) ||
               timeNow === timeBefore
             ) {
               throw new Error(UNTIMELY_NEWS);

@@ -5,7 +5,9 @@
  * half a minute, a clock was set, and the least begins anew. Shared by all runs of a thread, so it has to be a preloaded module (tools/build.mjs).
  */
 
-/** A workflow task that is older than ten seconds has timed out. */
+/** So long before it times out a workflow task counts as too old. */
+const MARGIN_MS = 1_000;
+/** How late everything must be to tell that a clock was set. */
 const LATE_MS = 9_000;
 const CLOCK_WAS_SET_MS = 30_000;
 /** Longer than a long activation, and so short that what began before it is refused long before it times out. */
@@ -20,8 +22,8 @@ const thread = (
 export const wallClockMs = (): number => thread.Date.now();
 
 export interface TaskAges {
-  /** Whether a task that was started at a time may have timed out, or began before this thread stood still. */
-  isTooOld(startedAtMs: number, nowMs: number): boolean;
+  /** Whether a task that was started at a time may have timed out after `timeoutMs`, or began before this thread stood still. */
+  isTooOld(startedAtMs: number, nowMs: number, timeoutMs: number): boolean;
   /** Tells that the thread runs; a gap between two ticks is a pause. */
   tick(nowMs: number): void;
 }
@@ -40,14 +42,14 @@ export function taskAges(): TaskAges {
   };
   return {
     tick,
-    isTooOld(startedAtMs, nowMs) {
+    isTooOld(startedAtMs, nowMs, timeoutMs) {
       tick(nowMs);
       const ageMs = nowMs - startedAtMs;
       if (lateSinceMs !== undefined && nowMs - lateSinceMs > CLOCK_WAS_SET_MS) leastMs = ageMs;
       leastMs = Math.min(leastMs, ageMs);
-      const isLate = ageMs - leastMs > LATE_MS;
-      lateSinceMs = isLate ? (lateSinceMs ?? nowMs) : undefined;
-      return isLate || ageMs - leastMs > nowMs - resumedAtMs;
+      const lateMs = ageMs - leastMs;
+      lateSinceMs = lateMs > LATE_MS ? (lateSinceMs ?? nowMs) : undefined;
+      return lateMs > timeoutMs - MARGIN_MS || lateMs > nowMs - resumedAtMs;
     },
   };
 }

@@ -1,15 +1,25 @@
 import { describe, expect, it } from "vitest";
 import { taskAges, wallClockMs } from "../../../workflows/runtime/task-age.ts";
 
+/** Of tasks of ten seconds, where nothing else is said. */
+function agesOfShort() {
+  const { isTooOld, tick } = taskAges();
+  return {
+    tick,
+    isTooOld: (startedAtMs: number, nowMs: number, timeoutMs = 10_000) =>
+      isTooOld(startedAtMs, nowMs, timeoutMs),
+  };
+}
+
 /** Ages in a thread that never stands still: it ticks every second, but where the clock is set. */
 function busyThread() {
-  const { isTooOld, tick } = taskAges();
+  const { isTooOld, tick } = agesOfShort();
   let tickedMs: number | undefined;
-  return (startedAtMs: number, nowMs: number): boolean => {
+  return (startedAtMs: number, nowMs: number, timeoutMs?: number): boolean => {
     if (tickedMs !== undefined && nowMs - tickedMs < 30_000)
       for (let atMs = tickedMs; atMs < nowMs; atMs += 1_000) tick(atMs);
     tickedMs = nowMs;
-    return isTooOld(startedAtMs, nowMs);
+    return isTooOld(startedAtMs, nowMs, timeoutMs);
   };
 }
 
@@ -29,6 +39,14 @@ describe("the age of a workflow task", () => {
     }
   });
 
+  it("is too great only after thirty seconds where a task may take so long", () => {
+    const isTooOld = busyThread();
+    expect(isTooOld(1_000, 1_020, 30_000)).toBe(false);
+    expect(isTooOld(5_000, 20_000, 30_000)).toBe(false);
+    expect(isTooOld(5_000, 20_000, 10_000)).toBe(true);
+    expect(isTooOld(5_000, 35_100, 30_000)).toBe(true);
+  });
+
   it("begins anew when a clock was set: nothing is refused for longer than half a minute", () => {
     const isTooOld = busyThread();
     expect(isTooOld(0, 10)).toBe(false);
@@ -42,7 +60,7 @@ describe("the age of a workflow task", () => {
 
   it("is too great when it began before the thread stood still, whatever the server's clock says", () => {
     for (const leadMs of [0, -50_000, 3_600_000]) {
-      const { isTooOld, tick } = taskAges();
+      const { isTooOld, tick } = agesOfShort();
       tick(900 + leadMs);
       expect(isTooOld(1_000, 1_020 + leadMs)).toBe(false);
       tick(1_100 + leadMs);
@@ -56,7 +74,7 @@ describe("the age of a workflow task", () => {
   });
 
   it("does not tell a clock that is set back from a pause for ever", () => {
-    const { isTooOld, tick } = taskAges();
+    const { isTooOld, tick } = agesOfShort();
     tick(100_000);
     expect(isTooOld(100_000, 100_010)).toBe(false);
     tick(110_000);

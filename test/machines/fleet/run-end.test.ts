@@ -1,0 +1,55 @@
+/** @file What comes to a fleet's run between the moment at which it sets out to end and its end. */
+
+import { describe, expect, it } from "vitest";
+import { hostId, leaseId, token } from "../../../domain/values/ids.ts";
+import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
+import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
+import type { FleetState } from "../../../machines/fleet/state.ts";
+import type { FleetInput } from "../../../protocol/fleet.ts";
+import { packLedger } from "../../../scheduling/ledger/codec.ts";
+import { fleetShape, readyLedger } from "../../scheduling/builders.ts";
+import { play, type Played } from "../harness.ts";
+
+const HOST = hostId("c0", "h0");
+
+/** An order has come, and the run sets out to end. */
+function ending(input: Partial<FleetInput> = {}): Played<FleetState, FleetEvent, FleetCommand> {
+  const ledger = packLedger(readyLedger(fleetShape([{ hosts: [{}, {}] }])));
+  const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+    state: openFleet({ name: "eu", ledger, ...input }, 0, 0),
+    commands: [],
+  });
+  fleet.feed({ kind: "order", order: { kind: "drain", hosts: [HOST], reason: "fan" } });
+  fleet.feed({ kind: "tick" });
+  expect(fleet.state().isEnding).toBe(true);
+  return fleet;
+}
+
+describe("a run that has set out to end", () => {
+  it("hands orders on where all that has come is too much", () => {
+    const fleet = ending({ areWordsSigned: true });
+    const value = new Uint8Array(200 * 1_024);
+    fleet.feed({ kind: "inbox", batch: "much", bytes: value.length, value });
+    const order = { name: "undrain", id: "o1" } as const;
+    fleet.feed({ kind: "unproven-order", batch: { hosts: [HOST] }, bytes: 20, order });
+    fleet.tick();
+    fleet.take("finish-handlers");
+    fleet.feed({ kind: "handlers-finished" });
+    const { input } = fleet.take("continue-as-new");
+    expect(input).toMatchObject({ areWordsLost: true, words: [{ order }] });
+  });
+
+  it("waits for a repair that began meanwhile", () => {
+    const fleet = ending();
+    const leases = [leaseId(token(1))];
+    const choice = { key: "k", by: "ann", leases, requests: [], reservations: [] };
+    fleet.feed({ kind: "order", order: { kind: "repair", ...choice } });
+    fleet.tick();
+    const { id } = fleet.take("repair");
+    expect(fleet.open.map(({ kind }) => kind)).not.toContain("finish-handlers");
+    fleet.feed({ kind: "repaired", id, report: { denied: [], closed: [] } });
+    fleet.tick();
+    fleet.tick();
+    fleet.take("finish-handlers");
+  });
+});
