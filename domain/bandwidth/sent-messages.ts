@@ -10,6 +10,7 @@
 
 import type { JobClass } from "../job/job.ts";
 import { isFields } from "../../lib/fields.ts";
+import { plainModelName } from "../model/model-presets.ts";
 import { parseMessageSize } from "../values/dimensions.ts";
 import {
   COLLECTIVES,
@@ -31,7 +32,7 @@ export interface Sender {
   readonly class: JobClass;
   readonly name: string;
   readonly gpus: number;
-  /** What it trains, as the job file names it. */
+  /** What it trains, as the job file names it; names that differ in case and punctuation are one. */
   readonly model?: string;
 }
 
@@ -90,7 +91,7 @@ function poolsOf({ tenant, class: jobClass, name, gpus, model }: Sender): readon
   const size = String(Math.floor(Math.log2(Math.max(1, gpus))));
   return [
     { key: keyOf("name", name), least: 1 },
-    ...(model === undefined ? [] : [{ key: keyOf("model", model), least: 1 }]),
+    ...(model === undefined ? [] : [{ key: keyOf("model", plainModelName(model)), least: 1 }]),
     { key: keyOf("size", size), least: LEAST_ALIKE },
   ];
 }

@@ -26,5 +26,12 @@ export function parseTraining(text: string): Training | undefined {
   return found && { model: found, batch, ...(framework !== undefined && { framework }) };
 }
 
+/** The model as the job file names it; undefined where its configuration says it, or the text says none. */
+export function trainedName(text: string): string | undefined {
+  const said = parsedJson(text);
+  const model = isFields(said) ? said["model"] : undefined;
+  return typeof model === "string" && model !== "" ? model : undefined;
+}
+
 const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) > 0;

@@ -100,9 +100,12 @@ export const MODEL_PRESETS: ReadonlyMap<string, TransformerShape> = new Map([
   ],
 ]);
 
-/** `GPT2-1.3B`, `gpt2_1.3b` and `gpt-2 1.3B` are one preset. */
+/** `GPT2-1.3B`, `gpt2_1.3b` and `gpt-2 1.3B` are one name. */
+export const plainModelName = (name: string): string =>
+  name.toLowerCase().replace(/[^a-z0-9.]/g, "");
+
 export function modelPreset(name: string): readonly [string, TransformerShape] | undefined {
-  const plain = (text: string): string => text.toLowerCase().replace(/[^a-z0-9.]/g, "");
-  for (const entry of MODEL_PRESETS) if (plain(entry[0]) === plain(name)) return entry;
+  for (const entry of MODEL_PRESETS)
+    if (plainModelName(entry[0]) === plainModelName(name)) return entry;
   return undefined;
 }

@@ -3,7 +3,7 @@
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import { roundMessages } from "../../domain/bandwidth/message-profile.ts";
 import { versionFor } from "../../domain/bandwidth/sent-messages.ts";
-import { parseTraining } from "../../domain/job/training-model.ts";
+import { trainedName } from "../../domain/job/training-model.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
@@ -30,7 +30,7 @@ export function sendingOf({
 }: Pick<PendingRequest, "constraints" | "tenant" | "class" | "name" | "gang">): Sending {
   if (messages !== undefined) return { messages };
   const { tenant, class: jobClass, name, gang } = request;
-  const model = training === undefined ? undefined : parseTraining(training)?.model.name;
+  const model = training === undefined ? undefined : trainedName(training);
   const sender = { tenant, class: jobClass, name, gpus: gang.gpus };
   return { sender: { ...sender, ...(model !== undefined && { model }) } };
 }

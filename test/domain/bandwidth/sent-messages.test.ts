@@ -69,7 +69,8 @@ describe("which jobs are alike", () => {
   test("those that train its model, where none has its name", () => {
     const trained = job([part(64 * MiB, 1)], { name: "x", model: "gpt2-1.3b" });
     const messagesOf = openMessages([own, trained]);
-    expect(messagesOf({ ...SENDER, name: "y", model: "gpt2-1.3b" })?.bytes).toBe(64 * MiB);
+    for (const model of ["gpt2-1.3b", "GPT2_1.3B"])
+      expect(messagesOf({ ...SENDER, name: "y", model })?.bytes).toBe(64 * MiB);
     expect(messagesOf({ ...SENDER, model: "gpt2-1.3b" })?.bytes).toBe(256 * MiB);
   });
 

@@ -1,7 +1,7 @@
 /** @file What a request says of the model that its job trains, and how it is read again. */
 import { describe, expect, test } from "vitest";
 import { MAX_TRAINING_CHARS } from "../../../domain/job/training-text.ts";
-import { parseTraining } from "../../../domain/job/training-model.ts";
+import { parseTraining, trainedName } from "../../../domain/job/training-model.ts";
 import { scheduledPart } from "../../../domain/lease/gang-request.ts";
 import { SMALL_JOB, specOf } from "../job-text.ts";
 
@@ -21,11 +21,18 @@ describe("a job that trains", () => {
       128,
       "fsdp2",
     ]);
+    expect(trainedName(text)).toBe("llama-3-8b");
+  });
+
+  test("it says its model's name as the job file does", () => {
+    expect(trainedName(textOf({ model: "LLAMA 3 8B" }) ?? "")).toBe("LLAMA 3 8B");
   });
 
   test("a model of Hugging Face says its configuration", () => {
     const text = textOf({ model: "mine/config.json", modelConfig: CONFIG }) ?? "";
     expect(parseTraining(text)?.model.shape).toMatchObject({ layers: 12, hidden: 768 });
+    // Its type is no name: models of all sizes have it.
+    expect(trainedName(text)).toBeUndefined();
   });
 
   test.each([
