@@ -65,6 +65,23 @@ export interface LearnerPorts {
   readonly nowMs: () => number;
 }
 
+/** The same; one that does not answer says what it said last. */
+function remembered<Kept>(keptOf: KeptIn<Kept>): KeptIn<Kept> {
+  const last = new Map<string, readonly Kept[]>();
+  return async (of, signal) => {
+    const key = `${of.fleet} ${of.cluster}`;
+    try {
+      const kept = await keptOf(of, signal);
+      last.set(key, kept);
+      return kept;
+    } catch (error) {
+      const former = last.get(key);
+      if (former === undefined) throw error;
+      return former;
+    }
+  };
+}
+
 /** To be called after each decision on a fleet; nobody waits for what it starts, and none of it fails. */
 export function runsLearner({
   stepsOf,
@@ -73,6 +90,7 @@ export function runsLearner({
   nowMs,
 }: LearnerPorts): (fleet: string) => void {
   const askedAtMs = new Map<string, number>();
+  const [steps, messages] = [remembered(stepsOf), remembered(messagesOf)];
   const isDue = (what: string): boolean => {
     if (nowMs() - (askedAtMs.get(what) ?? -Infinity) < ASK_AGAIN_MS) return false;
     askedAtMs.set(what, nowMs());
@@ -83,8 +101,8 @@ export function runsLearner({
     if (wanted === undefined) return;
     const of = { fleet, clusters: wanted.clusters };
     if (wanted.areSteps && isDue(`steps ${fleet}`))
-      void keptIn(stepsOf, of).then((steps) => decider.know({ fleet, steps }));
+      void keptIn(steps, of).then((kept) => decider.know({ fleet, steps: kept }));
     if (wanted.areMessages && isDue(`messages ${fleet}`))
-      void keptIn(messagesOf, of).then((messages) => decider.know({ fleet, messages }));
+      void keptIn(messages, of).then((kept) => decider.know({ fleet, messages: kept }));
   };
 }

@@ -70,6 +70,20 @@ test("a cluster without a model takes nothing from the others", async () => {
   });
 });
 
+test("a cluster that answers no more is taken at its last word, one that forgets is believed", async () => {
+  const answers = [[STEP], undefined, []];
+  const { learn, clock, known } = learner(() => {
+    const answer = answers.shift();
+    return answer === undefined ? Promise.reject(new Error("late")) : Promise.resolve(answer);
+  }, ["c0"]);
+  for (const times of [1, 2, 3]) {
+    learn("f");
+    await vi.waitFor(() => expect(known).toHaveLength(times), { timeout: 60_000 });
+    clock.nowMs += 30_000;
+  }
+  expect(known.map(({ steps }) => steps)).toEqual([[STEP], [STEP], []]);
+});
+
 test("where models were asked for bandwidths, what jobs sent is known later, whatever becomes of the steps", async () => {
   const { learn, known, asked } = learner(() => Promise.resolve([STEP]), ["c0", "c1"], {
     areSteps: false,
