@@ -24,8 +24,13 @@ void say_xids(const struct nvml *nvml) {
   }
   int result = nvml->new_events(&events);
   if (result != NVML_SUCCESS) fail_nvml(nvml, "events cannot be asked for", result);
-  for (unsigned at = 0; at < count; at += 1)
-    asked += (result = nvml->ask_events(gpu_at(nvml, at), NVML_XID_EVENT, events)) == NVML_SUCCESS;
+  /* One that is lost, or tells of none, silences no other. */
+  for (unsigned at = 0; at < count; at += 1) {
+    nvml_device gpu = NULL;
+    result = nvml->by_index(at, &gpu);
+    if (result == NVML_SUCCESS) result = nvml->ask_events(gpu, NVML_XID_EVENT, events);
+    asked += result == NVML_SUCCESS;
+  }
   if (asked == 0) fail_nvml(nvml, "no GPU tells of Xids", result);
   while (!is_left()) {
     nvml_event event;

@@ -53,9 +53,12 @@ export function openXidLog(view: DriverView, { clock, onNote }: XidLogPorts): Ke
     started.stderr.setEncoding("utf8").on("data", (text: string) => {
       why = (why + text).slice(-MOST_REST);
     });
-    started.once("error", (error) => ended(String(error)));
+    let failure = "";
+    started.once("error", (error) => (failure = String(error)));
+    // Also of one that could not be started.
     started.once("close", (code) => {
-      ended(code === DRIVER_FAILS ? why.trim() : `its program ended with status ${String(code)}`);
+      if (code === DRIVER_FAILS) failure = why.trim();
+      ended(failure === "" ? `its program ended with status ${String(code)}` : failure);
     });
   };
 

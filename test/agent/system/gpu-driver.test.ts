@@ -209,6 +209,37 @@ describe.runIf(program !== undefined)("Xids through NVML", () => {
     }
   });
 
+  it("of the others come where a GPU is lost", async () => {
+    const library = nvml();
+    library.say([gpu(0), gpu(1, { lost: 1 })]);
+    const log = openXidLog(library.view, { clock: nodeClock, onNote: () => undefined });
+    try {
+      log.read();
+      library.tell(0, 31);
+      await eventually(() => log.read().some(({ text }) => parseXid(text)?.xid === 31));
+    } finally {
+      log.close();
+    }
+  });
+
+  it("are none, and said so once, where the program cannot be started", async () => {
+    const notes: string[] = [];
+    let nowMs = 0;
+    const log = openXidLog(
+      { path: "", nvml: "/nowhere/nvml" },
+      { clock: { elapsedMs: () => nowMs }, onNote: (note) => notes.push(note) },
+    );
+    // A note of another kind than the first would come between two that are alike.
+    for (let tries = 0; tries < 3; tries += 1) {
+      log.read();
+      await eventually(() => notes.length > 0);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      nowMs += 60_000;
+    }
+    log.close();
+    expect(notes).toEqual([expect.stringContaining("ENOENT")]);
+  });
+
   it("are none, and said so, where NVML is not asked", () => {
     const notes: string[] = [];
     const log = openXidLog({ path: "" }, { clock: nodeClock, onNote: (note) => notes.push(note) });
