@@ -76,12 +76,18 @@ export function createGpuCheck({
     held = [...held, ...fresh].filter(({ untilMs }) => untilMs > clock.sinceBootMs());
     const nowMs = clock.elapsedMs();
     if (seen === undefined || fresh.length > 0 || nowMs - seen.atMs >= QUERY_EVERY_MS) {
-      const now = parseNvlinkStatus((await links().catch(() => undefined)) ?? "");
-      const counted = parseNvlinkErrors((await linkErrors().catch(() => undefined)) ?? "");
+      // At once, because a driver that hangs is waited for by each of them.
+      const [status, counters, asked] = await Promise.all([
+        links().catch(() => undefined),
+        linkErrors().catch(() => undefined),
+        ask(query, nowMs),
+      ]);
+      const now = parseNvlinkStatus(status ?? "");
+      const counted = parseNvlinkErrors(counters ?? "");
       if (errors !== undefined) noteErrors(errors, counted, onNote);
       errors = counted;
       most = mostLinks(most, now);
-      seen = withLinks(await ask(query, nowMs), { most, now });
+      seen = withLinks(asked, { most, now });
     }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
     return verdictOf(seen, held, known);
