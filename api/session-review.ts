@@ -8,7 +8,7 @@ import { rightsOf, type Principal } from "../access/principal.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { allowedToRun } from "./job-facts.ts";
-import type { ServedFleet } from "./route.ts";
+import { AccessRefusal, type ServedFleet } from "./route.ts";
 
 /** Of an open session. */
 export interface SessionOwner {
@@ -34,12 +34,13 @@ export async function sessionRefusal(
     await allowedToRun(served, { principal, rights: rightsOf(principal, access) }, job);
     return undefined;
   } catch (error) {
-    if (error instanceof OrbweaverError && OVER.has(error.code)) return error.message;
-    return undefined;
+    return isVerdict(error) ? error.message : undefined;
   }
 }
 
-const OVER: ReadonlySet<string> = new Set(["NOT_ALLOWED", "NOT_FOUND"]);
+/** An answer of the job that is not believed, as of a worker without keys, is NOT_ALLOWED, too, and says nothing of rights. */
+const isVerdict = (error: unknown): error is OrbweaverError =>
+  error instanceof AccessRefusal || (error instanceof OrbweaverError && error.code === "NOT_FOUND");
 
 /** Names of tokens whose subject has none in the file begin with their issuer. */
 function nameRefusal(
