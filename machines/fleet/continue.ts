@@ -29,7 +29,7 @@ const FORMER_ANY_COST_EVENTS = 3_000;
 const CONTINUE_AT_BYTES = 2 * 1024 * 1024;
 const BYTES_AN_EVENT = 500;
 /**
- * From `BOUNDED_RULES` on. A worker that takes a run over repeats all of it within the ten seconds of one workflow task, so a flood must not
+ * From `BOUNDED_RULES` on. A worker that takes a run over repeats all of it within one workflow task, so a flood must not
  * make it longer than this: past the first bound the run takes no more requests, past the second it ends whatever it has not folded.
  */
 const SHED_AT_BYTES = 12 * 1024 * 1024;
@@ -87,6 +87,21 @@ const anyCostEvents = (state: FleetState): number =>
 const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
   events >= CONTINUE_AT_EVENTS || bytes >= CONTINUE_AT_BYTES;
 
+/** Words that go along with a run that ends; where more have come it hears them first. */
+const MOST_ALONG = 8;
+/** Past this many events it ends whatever has come. */
+const END_WITH_ANY_EVENTS = 2_400;
+
+/**
+ * Whether a run whose clock has rung for its end ends now. Where the server has refused that the worker repeats the run, and much has come when it is through: another end would be
+ * refused as well, because of what came meanwhile. So that task hears it and goes on as any other, and a later one, which is short, ends the run.
+ */
+export const mayEnd = (state: FleetState): boolean =>
+  mustContinue(state) &&
+  ((state.words?.waiting.size ?? 0) <= MOST_ALONG ||
+    state.spent.events >= END_WITH_ANY_EVENTS ||
+    isSpent(state));
+
 /** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */
 export const mayContinue = (state: FleetState): boolean =>
   state.isChangedByHand || isLong(state.spent);
@@ -103,7 +118,7 @@ export const isSpent = ({ ledger, spent }: FleetState): boolean =>
 
 /** Asks for the end of the updates under way; entries that come meanwhile still reach the next run. */
 export function close(step: FleetStep): FleetStep {
-  const { state, commands } = update(step, { phase: "closing" });
+  const { state, commands } = update(step, { phase: "closing", isEnding: false });
   return { state, commands: [...commands, { kind: "finish-handlers" }] };
 }
 

@@ -25,6 +25,7 @@ import {
   isAnyLeft,
   endsInOwnTask,
   isSpent,
+  mayEnd,
   mustContinue,
   mustShed,
   spend,
@@ -56,15 +57,13 @@ import { isAboutOrder, checkOrder } from "./signed-orders.ts";
 import { playAhead, turnAhead } from "./turn-ahead.ts";
 import {
   asked,
-  broughtOn,
   isAnyWaiting,
   needsProof,
-  noWords,
+  openWords,
   questionText,
   settled,
   withWord,
   type Question,
-  type Words,
 } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
@@ -76,7 +75,10 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     phase: "open",
     ledger,
     inbox: EMPTY_INBOX,
-    words: input.areWordsSigned === true ? wordsOf(input, ledger, startedAtMs) : undefined,
+    words:
+      input.areWordsSigned === true
+        ? openWords({ workflowId: fleetWorkflowId(input.name), startedAtMs, ledger }, input.words)
+        : undefined,
     ahead: undefined,
     settledOrders: input.settledOrders ?? [],
     isBacklogged: false,
@@ -117,12 +119,6 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     nextRules: ledger.applyVersion,
   };
 }
-
-const wordsOf = (input: FleetInput, ledger: Ledger, startedAtMs: number): Words =>
-  (input.words ?? []).reduce(
-    (words, word) => withWord(words, broughtOn(word, laneOf(ledger, word))),
-    noWords(fleetWorkflowId(input.name), startedAtMs),
-  );
 
 const notifiedIn = (
   { notified = [], notifiedCodes }: FleetInput,
@@ -209,7 +205,7 @@ function dueAtMs(state: FleetState): number {
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
   // Not if what came meanwhile has to be over first, like a repair.
-  if (begun.state.isEnding && mustContinue(woken.state)) return close(woken);
+  if (begun.state.isEnding && mayEnd(woken.state)) return close(woken);
   const { words } = woken.state;
   if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
   const questioned = asked(words, woken.state.nextId, nowMs);
@@ -270,7 +266,7 @@ function goOnProven(begun: FleetStep, question: Question, verdicts: WordVerdicts
 
 function goOn(folded: FleetStep, nowMs: number): FleetStep {
   const woken = lookAtClocks(folded, nowMs);
-  if (mustContinue(woken.state))
+  if (mustContinue(woken.state) && !woken.state.isEnding)
     return endsInOwnTask(woken.state)
       ? rest(update(woken, { isEnding: true }), nowMs)
       : close(woken);
@@ -285,7 +281,7 @@ function wake(begun: FleetStep, nowMs: number): FleetStep {
   const woken = update(spend(begun, COST.timer), {
     isTurnDue: false,
     isBacklogged: false,
-    isEnding: false,
+    isEnding: begun.state.isEnding && mustContinue(begun.state),
     clock: undefined,
     patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),
   });

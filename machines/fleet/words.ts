@@ -9,6 +9,7 @@
 import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
 import { utf8Length } from "../../lib/utf8.ts";
 import type { CarriedWord } from "../../protocol/fleet.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
@@ -18,7 +19,7 @@ import {
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
-import { costOf, mayBeRead, sliceOf, type Brought } from "./inbox.ts";
+import { costOf, laneOf, mayBeRead, sliceOf, type Brought } from "./inbox.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -109,8 +110,23 @@ function carriedOf(waiting: readonly Word[]): readonly CarriedWord[] | undefined
   return utf8Length(JSON.stringify(carried)) > MOST_CARRIED_BYTES ? undefined : carried;
 }
 
-/** The word that was carried, for its line. */
-export const broughtOn = ({ value, ...word }: CarriedWord, lane: string | undefined): Word => ({
+/** Of a run that begins, with what the last one has handed on. */
+export const openWords = (
+  {
+    workflowId,
+    startedAtMs,
+    ledger,
+  }: Pick<Words, "workflowId" | "startedAtMs"> & {
+    readonly ledger: Pick<Ledger, "applyVersion">;
+  },
+  carried: readonly CarriedWord[] = [],
+): Words =>
+  carried.reduce(
+    (words, word) => withWord(words, broughtOn(word, laneOf(ledger, word))),
+    noWords(workflowId, startedAtMs),
+  );
+
+const broughtOn = ({ value, ...word }: CarriedWord, lane: string | undefined): Word => ({
   ...(word as Omit<Word, "value">), // as it was written
   ...(value !== undefined && { value: bytesOf(value) }),
   ...(lane !== undefined && { lane }),

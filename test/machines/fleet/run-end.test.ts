@@ -7,7 +7,7 @@ import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { fleetShape, readyLedger } from "../../scheduling/builders.ts";
+import { ask, fleetShape, planOf, readyLedger } from "../../scheduling/builders.ts";
 import { play, type Played } from "../harness.ts";
 
 const HOST = hostId("c0", "h0");
@@ -51,5 +51,27 @@ describe("a run that has set out to end", () => {
     fleet.tick();
     fleet.tick();
     fleet.take("finish-handlers");
+  });
+
+  it("hears more than eight words first, goes on planning, and ends when its clock rings with few", () => {
+    const fleet = ending({ areWordsSigned: true });
+    const said = (count: number): void => {
+      for (let at = 0; at < count; at += 1) {
+        const value = new Uint8Array(20);
+        fleet.feed({ kind: "inbox", batch: [ask({ job: "a" })], bytes: value.length, value });
+      }
+    };
+    said(9);
+    fleet.tick();
+    const { id, list } = fleet.take("check");
+    expect(list.words).toHaveLength(9);
+    said(8);
+    fleet.feed({ kind: "checked", id, verdicts: { refused: [] } });
+    fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) });
+    expect(fleet.state()).toMatchObject({ isEnding: true, phase: "open" });
+    fleet.tick();
+    fleet.take("finish-handlers");
+    fleet.feed({ kind: "handlers-finished" });
+    expect(fleet.take("continue-as-new").input.words).toHaveLength(8);
   });
 });
