@@ -39,13 +39,18 @@ export async function asked<T>(
       return await client.withDeadline(untilMs, call);
     } catch (error) {
       const againInMs = pauseMs(tries);
-      if (!isDropped(error) || Date.now() + againInMs >= untilMs) throw translated(error, subject);
+      const isPassing = isDropped(error) || isBetweenRuns(error);
+      if (!isPassing || Date.now() + againInMs >= untilMs) throw translated(error, subject);
       await sleep(againInMs);
     }
   }
 }
 
 const isDropped = (error: unknown): boolean => DROPPED.test(findGrpc(error)?.details ?? "");
+
+/** A workflow that has just continued as new has no task yet, and the server refuses questions to it. */
+const isBetweenRuns = (error: unknown): boolean =>
+  /workflow task is not scheduled yet/i.test(findGrpc(error)?.details ?? "");
 
 /** Our error for `error`, or `error` itself. */
 export function translated(error: unknown, subject: string): unknown {

@@ -66,7 +66,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 6;
+export const JOB_RULES = 7;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -93,6 +93,8 @@ export const REPLACING_RULES = 4;
 export const DENYING_RULES = 6;
 /** From here on a call for a request that its job has not made yet, as a reset tells it again, is no reason to leave the lobby: that request would not be listed. */
 export const EARLY_CALL_RULES = 6;
+/** From here on a job keeps the grant of a request that it has yet to make: a task of its workflow that had made it was lost, and the fleet has answered. */
+export const EARLY_GRANT_RULES = 7;
 
 export type Admission =
   | {

@@ -264,7 +264,10 @@ async function bundleLightVerbs() {
     externals: [
       ({ request, context }, done) => {
         const outside = outsideOfBundle(request, context, light);
-        return outside === undefined ? done() : done(null, `import ${outside}`);
+        // Compiled code of an earlier time cannot import; packages are required, and verbs with files of their own are no light ones.
+        return outside === undefined
+          ? done()
+          : done(null, `${/^[.]/.test(outside) ? "import" : "commonjs"} ${outside}`);
       },
     ],
     plugins: [

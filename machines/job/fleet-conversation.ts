@@ -112,7 +112,14 @@ export function advanceRequest(job: Job): Job {
     kept: _kept,
     ...rest
   } = job;
-  return { ...rest, seq: job.seq + 1, hasRequest: false, fenced: [] };
+  return answeredEarly({ ...rest, seq: job.seq + 1, hasRequest: false, fenced: [] });
+}
+
+/** The fleet may have answered the present request already. */
+export function answeredEarly(job: Job): Job {
+  const { nextGrant: grant, ...rest } = job;
+  if (grant === undefined || grant.seq > job.seq) return job;
+  return grant.seq === job.seq ? { ...rest, grant, hasRequest: true } : rest;
 }
 
 /** Takes the present request back; an answer to it is stale from now on. */

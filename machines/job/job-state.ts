@@ -78,6 +78,8 @@ export interface Job extends JobIdentity {
   readonly entered?: { readonly runId: RunId; readonly atMs: number };
   /** The answer to the present request. */
   readonly grant?: Grant;
+  /** The answer to a request that it has yet to make: it was made in a task of the workflow that was lost. */
+  readonly nextGrant?: Grant;
   /** While it enters: the last grant that it was told for each run, also for former ones where the workflow was reset to its beginning. */
   readonly retold?: readonly Grant[];
   /** The last lease of the run before a reset to the beginning: nothing starts until the fleet has nothing of it. */

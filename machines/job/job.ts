@@ -11,7 +11,11 @@
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
-import { PATIENT_RULES, type Admission } from "../../protocol/control-contract.ts";
+import {
+  EARLY_GRANT_RULES,
+  PATIENT_RULES,
+  type Admission,
+} from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
@@ -291,6 +295,7 @@ function takeGrant(before: Job, offer: unknown, nowMs: number): Job {
   if (isOfFormerRun(before, offer)) return awaitFormer(before, offer.lease, nowMs);
   const job = before.stage.kind === "entering" ? retell(before, offer) : before;
   if (offer.seq === job.seq && job.grant === undefined) return { ...job, grant: offer };
+  if (offer.seq > job.seq && job.rules >= EARLY_GRANT_RULES) return { ...job, nextGrant: offer };
   if (offer.seq >= job.seq) return job;
   return changeLane(job, { staleUpTo: Math.max(job.lane.staleUpTo, offer.seq) });
 }

@@ -112,8 +112,11 @@ const client = {
   withDeadline: async (_atMs: number, call: () => Promise<unknown>) => await call(),
 } as unknown as Client;
 
-it("asks again for an update that the server dropped with its workflow task", async () => {
-  const answers = [DROPPED, DROPPED, "done"];
+it.each([
+  ["an update that the server dropped with its workflow task", DROPPED],
+  ["a workflow that has just continued as new", grpc(9, "Workflow task is not scheduled yet.")],
+])("asks again for %s", async (_name, refusal) => {
+  const answers = [refusal, refusal, "done"];
   const call = async (): Promise<unknown> => {
     const answer = answers.shift();
     if (answer instanceof Error) throw answer;

@@ -134,7 +134,7 @@ describe("a job's page in a browser", () => {
     const widths = shown.flatMap(({ props }) =>
       String(props["class"]).startsWith("bar-") ? props["width"] : [],
     );
-    expect(widths).toEqual([200, 100]);
+    expect(widths).toEqual(["100%", "50%"]);
     expect(textsOf(shown, "dd")).toContain("DP 2 × PP 4");
   });
 });

@@ -86,7 +86,7 @@ test("whoever calls a loan in starts one checkpoint later, and nothing of it is 
         samples: 2,
       });
     }),
-    { numRuns: 6, endOnFailure: true },
+    { numRuns: 10, endOnFailure: true },
   );
   expect(seen.loans).toBeGreaterThan(5);
   expect(seen.recalls).toBeGreaterThan(2);

@@ -429,6 +429,19 @@ describe("without a fleet", () => {
   });
 });
 
+test("a grant for the next request, which a lost task had made, is kept until the job comes to it, and nothing is asked again", () => {
+  const played = running({ file: { retry: { attempts: 2, backoff: "7s" } } });
+  played.ran(failedBy("PROCESS_EXITED"));
+  played.feed(played.grant(2));
+  expect(played.stage()).toBe("settling");
+  played.deliver();
+  expect(played.stage()).toBe("backing-off");
+  expect(played.wait()).toBe(true);
+  played.deliver();
+  expect(played.stage()).toBe("running");
+  expect(played.requests().filter(({ seq }) => seq === 2)).toEqual([]);
+});
+
 test("a host of another lease that is fenced is no loss; one of its own ends its part", () => {
   const played = running();
   const lost = (lease: string) => ({ kind: "fenced", loss: { lease, hosts: [HOST] } }) as const;

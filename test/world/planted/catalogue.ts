@@ -18,7 +18,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a higher token does not stop what a lower one runs",
-    seenAt: 18,
+    seenAt: 5,
+    climate: "hostile",
     planted: { agent: { isInTheWay: () => false } },
   },
   {
@@ -75,7 +76,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "the barrier takes beats of any token",
-    seenAt: 23,
+    seenAt: 56,
     climate: "wide",
     planted: {
       agent: {
@@ -175,7 +176,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a lobby credit is lost with its job",
-    seenAt: 2,
+    seenAt: 4,
     climate: "hostile",
     planted: {
       lobby: (machine) => ({
@@ -230,7 +231,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a delivery that gave up counts as delivered",
-    seenAt: 21,
+    seenAt: 29,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({

@@ -16,7 +16,7 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   },
   {
     name: "an agent promises what its disk does not have yet",
-    seenAt: 34,
+    seenAt: 112,
     climate: "hostile",
     planted: { agent: { waitsForDisk: false } },
   },
@@ -28,7 +28,7 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   },
   {
     name: "a job that was reset takes the grants of the run before",
-    seenAt: 7_000_113,
+    seenAt: 7_000_119,
     climate: "hostile",
     planted: {
       job: (machine) => ({
@@ -44,7 +44,7 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   },
   {
     name: "an end with an older seq is obeyed",
-    seenAt: 9,
+    seenAt: 20,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({
