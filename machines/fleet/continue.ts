@@ -89,18 +89,18 @@ const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
 
 /** Words that go along with a run that ends; where more have come it hears them first. */
 const MOST_ALONG = 8;
-/** Past this many events it ends whatever has come. */
+/** Past this many events it ends with all that its input has room for. */
 const END_WITH_ANY_EVENTS = 2_400;
 
 /**
  * Whether a run whose clock has rung for its end ends now. Where the server has refused that the worker repeats the run, and much has come when it is through: another end would be
  * refused as well, because of what came meanwhile. So that task hears it and goes on as any other, and a later one, which is short, ends the run.
  */
-export const mayEnd = (state: FleetState): boolean =>
-  mustContinue(state) &&
-  ((state.words?.waiting.size ?? 0) <= MOST_ALONG ||
-    state.spent.events >= END_WITH_ANY_EVENTS ||
-    isSpent(state));
+export function mayEnd(state: FleetState): boolean {
+  if (!mustContinue(state) || isSpent(state)) return isSpent(state);
+  const isFew = (state.words?.waiting.size ?? 0) <= MOST_ALONG;
+  return (isFew || state.spent.events >= END_WITH_ANY_EVENTS) && carriedWords(state.words).isAll;
+}
 
 /** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */
 export const mayContinue = (state: FleetState): boolean =>

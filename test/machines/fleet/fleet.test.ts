@@ -464,20 +464,6 @@ describe("the end of a run", () => {
     expect(next.take("check").list.words).toHaveLength(1);
   });
 
-  it("of a fleet to which more has come than the next run can hear asks for it again", () => {
-    const fleet = started({ areWordsSigned: true });
-    fleet.feed({ kind: "order", order: { kind: "drain", hosts: [HOST], reason: "fan" } });
-    fleet.feed({ kind: "tick" });
-    const value = new Uint8Array(200 * 1_024);
-    fleet.feed({ kind: "inbox", batch: "much", bytes: value.length, value });
-    fleet.tick();
-    fleet.take("finish-handlers");
-    fleet.feed({ kind: "handlers-finished" });
-    const { input } = fleet.take("continue-as-new");
-    expect(input).toMatchObject({ areWordsLost: true });
-    expect(input).not.toHaveProperty("words");
-  });
-
   it("gives no commands afterwards", () => {
     const fleet = holding();
     feed(fleet, { kind: "order", order: { kind: "undrain", hosts: [HOST] } });

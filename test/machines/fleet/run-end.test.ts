@@ -26,10 +26,20 @@ function ending(input: Partial<FleetInput> = {}): Played<FleetState, FleetEvent,
 }
 
 describe("a run that has set out to end", () => {
-  it("hands orders on where all that has come is too much", () => {
+  it("hears first what its input has no room for", () => {
     const fleet = ending({ areWordsSigned: true });
     const value = new Uint8Array(200 * 1_024);
     fleet.feed({ kind: "inbox", batch: "much", bytes: value.length, value });
+    fleet.tick();
+    expect(fleet.take("check").list.words).toHaveLength(1);
+  });
+
+  it("hands orders on where a flooded run has to drop the rest, which is asked for again", () => {
+    const fleet = ending({ areWordsSigned: true });
+    const value = new Uint8Array(200 * 1_024);
+    // Past the most that a run may hold.
+    for (let at = 0; at < 17; at += 1)
+      fleet.feed({ kind: "inbox", batch: "much", bytes: 1_000_000, value });
     const order = { name: "undrain", id: "o1" } as const;
     fleet.feed({ kind: "unproven-order", batch: { hosts: [HOST] }, bytes: 20, order });
     fleet.tick();
