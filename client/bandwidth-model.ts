@@ -25,13 +25,14 @@ import {
 } from "../protocol/messages.ts";
 import type { KeptMessages } from "../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../domain/model/step-record.ts";
+import type { QueryDefinition } from "@temporalio/common";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { userProof } from "./orders.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 /** Whoever plans goes on without them. */
-const STEPS_WITHIN_MS = 3_000;
+const KEPT_WITHIN_MS = 3_000;
 
 export interface BandwidthModelHandle {
   /** Undefined when nothing was ever measured in the cluster. */
@@ -81,6 +82,10 @@ export function openBandwidthModel(
     if (error instanceof OrbweaverError && error.code === "NOT_FOUND") return undefined;
     throw error;
   };
+  const keptAtOnce = async <Kept>(query: QueryDefinition<readonly Kept[]>) =>
+    (await client
+      .withDeadline(Date.now() + KEPT_WITHIN_MS, () => workflow.query(query))
+      .catch(none)) ?? [];
   return {
     view: () =>
       queried(client, subject, {
@@ -92,14 +97,8 @@ export function openBandwidthModel(
         taskQueue: JOB_TASK_QUEUE,
         query: () => workflow.query(keptSamplesQuery),
       }).catch(none)) ?? [],
-    steps: async () =>
-      (await client
-        .withDeadline(Date.now() + STEPS_WITHIN_MS, () => workflow.query(keptStepsQuery))
-        .catch(none)) ?? [],
-    sent: async () =>
-      (await client
-        .withDeadline(Date.now() + STEPS_WITHIN_MS, () => workflow.query(keptMessagesQuery))
-        .catch(none)) ?? [],
+    steps: () => keptAtOnce(keptStepsQuery),
+    sent: () => keptAtOnce(keptMessagesQuery),
     train: async (settings) =>
       await outcome(
         await asked(client, subject, () =>

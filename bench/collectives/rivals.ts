@@ -71,6 +71,15 @@ export const PLAYERS = {
 } as const satisfies Readonly<Record<string, Player>>;
 export type PlayerName = keyof typeof PLAYERS;
 
+/** Those that learn while a job runs, as the live product and its rivals do. */
+export const ONLINE = [
+  "ours",
+  "ours, steps control",
+  "paper's bandit",
+  "Thompson",
+  "UCB1",
+] as const satisfies readonly PlayerName[];
+
 /** Of a job whose collectives are this part of its steps under AUTO; the rest of a step scatters by so much of it. */
 const COLLECTIVE_PART = 0.3;
 const STEP_SIGMA = 0.03;

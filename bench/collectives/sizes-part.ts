@@ -9,20 +9,13 @@ import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
 import { EMULATED_ARMS, type EmulatedArm } from "../../simulator/collectives/emulated-arms.ts";
 import { MIB, PAPER_2X4_PROFILED } from "../../simulator/collectives/paper-clusters.ts";
-import { PLAYERS, type PlayerName } from "./rivals.ts";
+import { ONLINE, PLAYERS, type PlayerName } from "./rivals.ts";
 import { jobOf, profileOf } from "./scenarios.ts";
 
 const ITERATIONS = 2_400;
 const LAG = 10;
 const WITHIN = 1.02;
 const WANTED = 95;
-const PLAYED = [
-  "ours",
-  "ours, steps control",
-  "paper's bandit",
-  "Thompson",
-  "UCB1",
-] as const satisfies PlayerName[];
 /** Of other seeds than any job's. */
 const MEAN_SEEDS = 40;
 
@@ -58,7 +51,7 @@ export function measureSizes(plan: SizesPlan): {
     unit: "% of jobs",
     target: atLeast(WANTED),
     got: 100 * mean(found.map(({ right }) => right[0] ?? NaN)),
-    note: `all sizes; the worst is ${sizeText(worst.bytes)} with ${percent(worst.right[0])}, and the paper's bandit has ${percent(mean(found.map(({ right }) => right[PLAYED.indexOf("paper's bandit")] ?? NaN)))} over all`,
+    note: `all sizes; the worst is ${sizeText(worst.bytes)} with ${percent(worst.right[0])}, and the paper's bandit has ${percent(mean(found.map(({ right }) => right[ONLINE.indexOf("paper's bandit")] ?? NaN)))} over all`,
   });
   const worstBar = barOf({
     id: "table-2-right-worst-size",
@@ -67,7 +60,7 @@ export function measureSizes(plan: SizesPlan): {
     got: 100 * (worst.right[0] ?? NaN),
     note: sizeText(worst.bytes),
   });
-  const live = found.map(({ right }) => right[PLAYED.indexOf("ours, steps control")] ?? NaN);
+  const live = found.map(({ right }) => right[ONLINE.indexOf("ours, steps control")] ?? NaN);
   const liveBar = barOf({
     id: "table-2-right-steps-control",
     unit: "% of jobs",
@@ -79,11 +72,11 @@ export function measureSizes(plan: SizesPlan): {
     bars: [bar, worstBar, liveBar],
     table: {
       title: "table 2's cluster: jobs that end within 2 % of the right arm, whole job × AUTO's",
-      columns: ["SIZE", "BEST", ...PLAYED.flatMap((name) => [name, "× AUTO"])],
+      columns: ["SIZE", "BEST", ...ONLINE.flatMap((name) => [name, "× AUTO"])],
       rows: found.map(({ bytes, best, right, overAuto }) => [
         sizeText(bytes),
         best,
-        ...PLAYED.flatMap((_, at) => [percent(right[at]), (overAuto[at] ?? NaN).toFixed(3)]),
+        ...ONLINE.flatMap((_, at) => [percent(right[at]), (overAuto[at] ?? NaN).toFixed(3)]),
       ]),
     },
   };
@@ -94,7 +87,7 @@ function sizeFound(bytes: number, { seeds, iterations = ITERATIONS, tick }: Size
   const means = new Map(EMULATED_ARMS.map((arm) => [arm, meanMsOf(arm, bytes)]));
   const meanOf = (arm: EmulatedArm): number => means.get(arm) ?? NaN;
   const best = EMULATED_ARMS.reduce((least, arm) => (meanOf(arm) < meanOf(least) ? arm : least));
-  const totals = PLAYED.map(() => ({ right: 0, ms: 0 }));
+  const totals = ONLINE.map(() => ({ right: 0, ms: 0 }));
   let autoMs = 0;
   for (const seed of seeds) {
     tick();
@@ -103,7 +96,7 @@ function sizeFound(bytes: number, { seeds, iterations = ITERATIONS, tick }: Size
     const setting = { draws, profile: profileOf(scene, luck), bytes, best, seed, lag: LAG };
     const totalOf = (name: PlayerName) => PLAYERS[name](setting).ms.reduce((a, b) => a + b, 0);
     autoMs += totalOf("AUTO");
-    for (const [at, name] of PLAYED.entries()) {
+    for (const [at, name] of ONLINE.entries()) {
       const total = totals[at];
       if (total === undefined) continue;
       const played = PLAYERS[name](setting);

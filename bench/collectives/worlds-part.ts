@@ -10,19 +10,12 @@ import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { EMULATED_ARMS } from "../../simulator/collectives/emulated-arms.ts";
 import { playFixed, type Played } from "./play.ts";
-import { PLAYERS, type PlayerName } from "./rivals.ts";
+import { ONLINE, PLAYERS } from "./rivals.ts";
 import { FAMILIES, worldOf, type Family, type World } from "./worlds.ts";
 
 const LENGTHS = [240, 2_400] as const;
 const LAG = 10;
-const LEARNERS = [
-  "ours",
-  "ours, steps control",
-  "paper's bandit",
-  "Thompson",
-  "UCB1",
-] as const satisfies PlayerName[];
-type LearnerName = (typeof LEARNERS)[number];
+type LearnerName = (typeof ONLINE)[number];
 const REGRESSION = 1.01;
 const WANTED_SAVED = 55;
 /** Of 10,000 worlds. */
@@ -50,7 +43,7 @@ export function measureWorlds(plan: WorldsPlan): {
   readonly bars: readonly Bar[];
   readonly table: BenchTable;
 } {
-  const { lengths = LENGTHS, families = FAMILIES, learners = LEARNERS } = plan;
+  const { lengths = LENGTHS, families = FAMILIES, learners = ONLINE } = plan;
   const found = lengths.map((iterations) => ({ iterations, sums: sumsOf(plan, iterations) }));
   const of = (sums: ReadonlyMap<Family, Sum>, family: Family): Sum =>
     sums.get(family) ?? emptySum();
@@ -84,7 +77,7 @@ const emptySum = (): Sum => ({
 });
 
 function sumsOf(plan: WorldsPlan, iterations: number): ReadonlyMap<Family, Sum> {
-  const { seed, worlds, learners = LEARNERS, families = FAMILIES, tick } = plan;
+  const { seed, worlds, learners = ONLINE, families = FAMILIES, tick } = plan;
   const sums = new Map<Family, Sum>(families.map((family) => [family, emptySum()]));
   for (let index = 0; index < worlds; index += 1) {
     tick();

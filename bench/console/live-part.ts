@@ -257,7 +257,7 @@ function sliderBars(
   {
     slider: { shownEqual, ledgersEqual, answerMs, instants },
     truth,
-    stream: { told },
+    stream: { answered },
     page,
   }: {
     readonly slider: SliderFigures;
@@ -268,7 +268,7 @@ function sliderBars(
   why: string,
 ): readonly Bar[] {
   const span = `${String(truth.runs)} runs, ${((truth.toMs - truth.fromMs) / 1_000).toFixed(0)} s`;
-  const asTold = told.filter(({ atMs, hash }) => ledgerHash(truth.ledgerAt(atMs)) === hash);
+  const asAnswered = answered.filter(({ atMs, hash }) => ledgerHash(truth.ledgerAt(atMs)) === hash);
   const time = { id: "slider-time", unit: "ms", target: atMost(SHOWN_WITHIN_MS) };
   return [
     barOf({
@@ -282,7 +282,12 @@ function sliderBars(
       note: "the same instants: the whole ledger of the console's archive, by hash",
     }),
     barOf({
-      ...{ id: "fold-as-told", unit: "instants", target: exactly(told.length), got: asTold.length },
+      ...{
+        id: "fold-as-told",
+        unit: "instants",
+        target: exactly(answered.length),
+        got: asAnswered.length,
+      },
       note: "the ledger that the fleet's own workflow answered while nothing changed, by hash",
     }),
     barOf({

@@ -22,14 +22,14 @@ const MOST_GPUS = 8;
 const LOOK_EVERY = 5;
 const MOST_ASKED = 3;
 
-export interface ToldLedger {
+export interface AnsweredLedger {
   readonly atMs: number;
   readonly hash: string;
 }
 
 export interface LiveStream {
   readonly requests: number;
-  readonly told: readonly ToldLedger[];
+  readonly answered: readonly AnsweredLedger[];
 }
 
 export async function playChanges(
@@ -46,7 +46,7 @@ export async function playChanges(
   },
 ): Promise<LiveStream> {
   const fleet = believed(world, env).workflow.getHandle(fleetWorkflowId(world.fleet));
-  const told: ToldLedger[] = [];
+  const answered: AnsweredLedger[] = [];
   const beganMs = performance.now();
   const seconds = (): number => (performance.now() - beganMs) / 1_000;
   let requests = 0;
@@ -65,9 +65,9 @@ export async function playChanges(
       await sleep(Math.max(0, beganMs + requests * EVERY_MS - performance.now()));
     }
     const [one] = await Promise.all([looking, ...sent]);
-    if (one !== undefined) told.push(one);
+    if (one !== undefined) answered.push(one);
   } while (!(await isEnough(seconds())));
-  return { requests, told };
+  return { requests, answered };
 }
 
 /** Speaks with the keys of the fleet's workers. */
@@ -93,8 +93,8 @@ const requestOf = (jobId: string, gpus: number): unknown => ({
 });
 
 /** Undefined where something has changed between any two answers. */
-async function askedLedger(world: BenchWorld): Promise<ToldLedger | undefined> {
-  let former: ToldLedger | undefined;
+async function askedLedger(world: BenchWorld): Promise<AnsweredLedger | undefined> {
+  let former: AnsweredLedger | undefined;
   for (let asked = 0; asked < MOST_ASKED; asked += 1) {
     const hash = ledgerHash(await world.orbweaver.fleet());
     if (former?.hash === hash) return former;

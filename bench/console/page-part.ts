@@ -145,10 +145,10 @@ async function play(
   seconds: number,
 ): Promise<void> {
   const beganMs = performance.now();
-  for (let told = 1; told <= seconds * TOLD_A_SECOND; told += 1) {
+  for (let word = 1; word <= seconds * TOLD_A_SECOND; word += 1) {
     interrupted.throwIfAborted();
     server.tell(fleet.change(CHANGES_A_SECOND / TOLD_A_SECOND));
-    const dueMs = beganMs + (1_000 * told) / TOLD_A_SECOND;
+    const dueMs = beganMs + (1_000 * word) / TOLD_A_SECOND;
     await sleep(Math.max(0, dueMs - performance.now()));
   }
 }

@@ -93,13 +93,14 @@ const MOST_ALONG = 8;
 const END_WITH_ANY_EVENTS = 2_400;
 
 /**
- * Whether a run whose clock has rung for its end ends now. Where the server has refused that the worker repeats the run, and much has come when it is through: another end would be
+ * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be
  * refused as well, because of what came meanwhile. So that task hears it and goes on as any other, and a later one, which is short, ends the run.
  */
 export function mayEnd(state: FleetState): boolean {
-  if (!mustContinue(state) || isSpent(state)) return isSpent(state);
+  if (isSpent(state)) return true;
   const isFew = (state.words?.waiting.size ?? 0) <= MOST_ALONG;
-  return (isFew || state.spent.events >= END_WITH_ANY_EVENTS) && carriedWords(state.words).isAll;
+  const isTime = isFew || state.spent.events >= END_WITH_ANY_EVENTS;
+  return isTime && mustContinue(state) && carriedWords(state.words).isAll;
 }
 
 /** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */
@@ -137,11 +138,10 @@ export function foldInbox(step: FleetStep, nowMs: number): FleetStep {
   return fold(taken, { kind: "inbox", entries, ...(junk.length > 0 && { junk }), nowMs });
 }
 
-/** Whether jobs and agents have said something that the next run will not know. */
+/** Whether jobs and agents have said something that the next run will not know, beside words that it is handed. */
 const areWordsLost = (state: FleetState): boolean =>
   state.isOverrun ||
   isAnyLeft(state) ||
-  (endsInOwnTask(state) && !carriedWords(state.words).isAll) ||
   [...state.deliveries.underway.values()].some(({ held }) => held.length > 0);
 
 /** Newer rules believe reports of unknown leases only while a lost ledger is rebuilt, which ledgers of the first rules do not say. */
@@ -152,12 +152,10 @@ const asLost = ({ ledger, recovery, nextRules }: FleetState): Ledger =>
     ? { ...ledger, recovery: { tokensBelow: tokenAfterLoss(ledger.nextToken) } }
     : ledger;
 
-const recoverTimes = (state: FleetState, nowMs: number): readonly number[] => {
-  const { recoverAtMs } = state.recovery;
-  return areWordsLost(state)
-    ? [nowMs + ASK_AFTER_MS, ...recoverAtMs].sort((a, b) => a - b)
-    : recoverAtMs;
-};
+const recoverTimes = ({ recovery }: FleetState, nowMs: number, areLost: boolean) =>
+  areLost
+    ? [nowMs + ASK_AFTER_MS, ...recovery.recoverAtMs].sort((a, b) => a - b)
+    : recovery.recoverAtMs;
 
 /** With newer rules a fleet begins to ask for proof. */
 const areWordsSignedNext = ({ words, nextRules, ledger }: FleetState): boolean =>
@@ -169,8 +167,9 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const ledger = upgradeLedger(asLost(state), nextRules);
   const chain = carriedChain(state);
   const { isReportDue } = recovery;
-  const recoverAtMs = recoverTimes(state, nowMs);
-  const words = endsInOwnTask(state) ? carriedWords(state.words).words : [];
+  // Under former rules a run has no words that wait, or loses them.
+  const { words, isAll } = carriedWords(endsInOwnTask(state) ? state.words : undefined);
+  const recoverAtMs = recoverTimes(state, nowMs, areWordsLost(state) || !isAll);
   return {
     name,
     rules: ledger.applyVersion,

@@ -42,7 +42,7 @@ export interface FleetState {
   readonly settledOrders: readonly SettledOrder[];
   /** The last turn has left a part of the inbox to the next one, which its clock calls: the thread is free meanwhile. */
   readonly isBacklogged: boolean;
-  /** The run ends when its clock rings; nothing else begins a turn. */
+  /** The run is to end: its clock alone begins the next turn, which ends it if `mayEnd` says so. */
   readonly isEnding: boolean;
   /** Requests that wait outside and of which lobbies hear without the ledger. */
   readonly held: Held;

@@ -28,7 +28,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
   /** Until an activity has answered. */
   let came: CameFlawed | undefined;
 
-  const told = <Input extends ActivityInput | LocalActivityInput>(input: Input): Input =>
+  const withFlaw = <Input extends ActivityInput | LocalActivityInput>(input: Input): Input =>
     came === undefined
       ? input
       : {
@@ -60,8 +60,8 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
     ],
     outbound: [
       {
-        scheduleActivity: (input, next) => next(told(input)),
-        scheduleLocalActivity: (input, next) => next(told(input)),
+        scheduleActivity: (input, next) => next(withFlaw(input)),
+        scheduleLocalActivity: (input, next) => next(withFlaw(input)),
       },
     ],
   };
