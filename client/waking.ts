@@ -2,8 +2,8 @@
  * @file Queries to workflows whose workers may be asleep: a query that is not answered at once wakes the workers and waits on.
  *
  * Workers on demand are started by tasks, and a query is not a task. So a query that stays without an answer for a moment is followed
- * by an empty workflow on the same task queue; its task starts a worker, which answers the query too. Where workers always run,
- * this happens only while none of them runs.
+ * by an empty workflow on the same task queue; its task starts a worker, which answers the query too. A worker that was about to end may
+ * take that task with it, so there is another one while nobody answers. Where workers always run, this happens only while none of them runs.
  */
 
 import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@temporalio/client";
@@ -17,6 +17,8 @@ import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
 
 /** A running worker answers within a few hundredths of a second; a busy one may take longer, and one more wake costs little. */
 export const WAKE_AFTER_MS = 300;
+/** An open wake is kept, so that none is added while no worker has come. */
+export const WAKE_AGAIN_MS = 3_000;
 /** The wake itself ends with the worker's first task; without any worker it is forgotten soon. */
 const WAKE_TIMEOUT = "60s";
 /** A sticky worker that is gone costs up to five seconds; both times leave the last query time to be answered. */
@@ -40,7 +42,10 @@ export async function queried<T>(
   const endAtMs = Date.now() + withinMs;
   // When the wake cannot start, the query itself fails with the same cause.
   const wakeUp = (): void => void wake(client, taskQueue).catch(() => undefined);
-  const timer = setTimeout(wakeUp, WAKE_AFTER_MS);
+  let timer = setTimeout(function again() {
+    wakeUp();
+    timer = setTimeout(again, WAKE_AGAIN_MS);
+  }, WAKE_AFTER_MS);
   try {
     const untilAnswered = async (): Promise<T> => {
       for (let tries = 0; ; tries += 1) {

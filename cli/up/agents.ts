@@ -42,15 +42,36 @@ export function placeAgents(shape: FleetShape, machine: string): AgentPlaces {
 const LOOK_EVERY_MS = 100;
 const KNOWN_WITHIN_MS = 60_000;
 
+/**
+ * The fleet's ledger, from a worker that `up` may have only just started: one on demand begins when it is asked, and on a busy machine
+ * that takes longer than a single question waits.
+ */
+export async function firstAnswer(
+  client: Pick<OrbweaverClient, "fleet">,
+  nowMs: () => number,
+): Promise<Ledger> {
+  const endAtMs = nowMs() + KNOWN_WITHIN_MS;
+  for (;;) {
+    try {
+      return await client.fleet();
+    } catch (error) {
+      const isLate = nowMs() > endAtMs;
+      if (isLate || !(error instanceof OrbweaverError && error.code === "NO_CONNECTION"))
+        throw error;
+      await sleep(LOOK_EVERY_MS);
+    }
+  }
+}
+
 /** Waits until the agents of these hosts have registered with the fleet. */
 export async function untilHostsKnown(
-  client: OrbweaverClient,
+  client: Pick<OrbweaverClient, "fleet">,
   hosts: readonly HostId[],
   nowMs: () => number,
 ): Promise<void> {
   const endAtMs = nowMs() + KNOWN_WITHIN_MS;
   for (;;) {
-    const missing = hostsWithoutAgent(await client.fleet(), hosts);
+    const missing = hostsWithoutAgent(await firstAnswer(client, nowMs), hosts);
     if (missing.length === 0) return;
     if (nowMs() > endAtMs) {
       throw new OrbweaverError(

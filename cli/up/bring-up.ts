@@ -38,7 +38,7 @@ import { readFleet } from "../command/fleet-files.ts";
 import type { TrustName } from "../command/host-trust.ts";
 import { warnOfOtherName } from "../command/fleet-name.ts";
 import { tellModels } from "../measuring/tell-model.ts";
-import { placeAgents, untilHostsKnown } from "./agents.ts";
+import { firstAnswer, placeAgents, untilHostsKnown } from "./agents.ts";
 import { provideApi, type ApiPlace } from "./api-process.ts";
 import { closeState } from "./close-state.ts";
 import { trustArgs, upTrust } from "./host-trust.ts";
@@ -299,13 +299,16 @@ async function startProcesses(
     ...(codecArgs === undefined ? [] : [ensure({ role: "codec", args: codecArgs })]),
   ];
   // Only the worker of a fleet that ran before knows the fleet's present shape.
-  if (!isNewFleet) await Promise.all(processes);
+  const orbweaver = new OrbweaverClient(client, { fleet });
+  if (!isNewFleet) {
+    await Promise.all(processes);
+    await firstAnswer(orbweaver, io.nowMs);
+  }
   if (!isNewFleet && file !== undefined) {
     await configureFleet(client, start);
     context.say(`fleet ${fleet}: changed to the description in ${file}`);
   }
   if (isNewFleet || file !== undefined) await tellModels(client, fleet, description.interHost);
-  const orbweaver = new OrbweaverClient(client, { fleet });
   const shape = isNewFleet ? description.shape : (await orbweaver.fleet()).shape;
   const { here, elsewhere } = placeAgents(shape, hostname());
   const agentArgs = trustArgs(notes.state().trust);

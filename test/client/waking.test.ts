@@ -1,7 +1,7 @@
 /** @file A question whose worker drops the run in that moment is asked again; every other refusal is told. */
 import { QueryNotRegisteredError, type Client } from "@temporalio/client";
-import { describe, expect, it } from "vitest";
-import { queried } from "../../client/waking.ts";
+import { describe, expect, it, vi } from "vitest";
+import { queried, WAKE_AFTER_MS, WAKE_AGAIN_MS } from "../../client/waking.ts";
 import { FLEET_TASK_QUEUE, UNTIMELY_NEWS } from "../../protocol/messages.ts";
 
 const INVALID_ARGUMENT = 3;
@@ -39,5 +39,30 @@ describe("a question", () => {
     });
     await expect(answer).rejects.toMatchObject({ code: "NOT_ALLOWED" });
     expect(question.asked).toBe(1);
+  });
+
+  it("wakes a worker again while nobody answers, and no more after the answer", async () => {
+    vi.useFakeTimers();
+    try {
+      let wakes = 0;
+      const waking = {
+        ...client,
+        workflow: { start: () => Promise.resolve((wakes += 1)) },
+      } as unknown as Client;
+      let answer = (_: string): void => undefined;
+      const answered = new Promise<string>((resolve) => (answer = resolve));
+      const asking = queried(waking, "fleet x", {
+        taskQueue: FLEET_TASK_QUEUE,
+        query: () => answered,
+      });
+      await vi.advanceTimersByTimeAsync(WAKE_AFTER_MS + 2 * WAKE_AGAIN_MS);
+      expect(wakes).toBe(3);
+      answer("answer");
+      expect(await asking).toBe("answer");
+      await vi.advanceTimersByTimeAsync(10 * WAKE_AGAIN_MS);
+      expect(wakes).toBe(3);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });
