@@ -65,7 +65,7 @@ export async function firstAnswer(
 
 /** Waits until the agents of these hosts have registered with the fleet. */
 export async function untilHostsKnown(
-  client: Pick<OrbweaverClient, "fleet">,
+  client: OrbweaverClient,
   hosts: readonly HostId[],
   nowMs: () => number,
 ): Promise<void> {

@@ -298,18 +298,19 @@ async function startProcesses(
     ...controlSettings(mode, at).map(ensure),
     ...(codecArgs === undefined ? [] : [ensure({ role: "codec", args: codecArgs })]),
   ];
-  // Only the worker of a fleet that ran before knows the fleet's present shape.
   const orbweaver = new OrbweaverClient(client, { fleet });
+  let { shape } = description;
   if (!isNewFleet) {
+    // Only the worker of a fleet that ran before knows the fleet's present shape.
     await Promise.all(processes);
-    await firstAnswer(orbweaver, io.nowMs);
-  }
-  if (!isNewFleet && file !== undefined) {
-    await configureFleet(client, start);
-    context.say(`fleet ${fleet}: changed to the description in ${file}`);
+    ({ shape } = await firstAnswer(orbweaver, io.nowMs));
+    if (file !== undefined) {
+      await configureFleet(client, start);
+      context.say(`fleet ${fleet}: changed to the description in ${file}`);
+      ({ shape } = await orbweaver.fleet());
+    }
   }
   if (isNewFleet || file !== undefined) await tellModels(client, fleet, description.interHost);
-  const shape = isNewFleet ? description.shape : (await orbweaver.fleet()).shape;
   const { here, elsewhere } = placeAgents(shape, hostname());
   const agentArgs = trustArgs(notes.state().trust);
   const agents = here.map((place) => ensure({ ...agentSettings(place), agentArgs }));

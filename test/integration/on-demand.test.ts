@@ -65,9 +65,9 @@ it("workers that are always on and workers on demand take over from each other w
   await cli("up", "--always-on");
   expect(livingOnDemand(stateDir())).toEqual([]);
   await cli("submit", "--gpus", "1", "--wait", "--", "true");
-  await expect.poll(stateOf).toBe("running");
+  expect(await stateOf()).toBe("running");
   await cli("up", "--on-demand", "--idle", "2");
-  await expect.poll(stateOf).toBe("running");
+  expect(await stateOf()).toBe("running");
   await untilAsleep();
   await cli("cancel", jobId);
   await expect.poll(stateOf, { timeout: 120_000, interval: 500 }).toBe("cancelled");
