@@ -49,8 +49,8 @@ const KNOWN_WITHIN_MS = 60_000;
 export async function firstAnswer(
   client: Pick<OrbweaverClient, "fleet">,
   nowMs: () => number,
+  endAtMs = nowMs() + KNOWN_WITHIN_MS,
 ): Promise<Ledger> {
-  const endAtMs = nowMs() + KNOWN_WITHIN_MS;
   for (;;) {
     try {
       return await client.fleet();
@@ -71,7 +71,7 @@ export async function untilHostsKnown(
 ): Promise<void> {
   const endAtMs = nowMs() + KNOWN_WITHIN_MS;
   for (;;) {
-    const missing = hostsWithoutAgent(await firstAnswer(client, nowMs), hosts);
+    const missing = hostsWithoutAgent(await firstAnswer(client, nowMs, endAtMs), hosts);
     if (missing.length === 0) return;
     if (nowMs() > endAtMs) {
       throw new OrbweaverError(
