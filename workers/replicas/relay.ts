@@ -26,8 +26,13 @@ export interface RelayLimits {
 
 export type Relayed =
   | { readonly kind: "answered"; readonly status: number }
-  /** Nothing of an answer has gone out: it may be asked again. */
-  | { readonly kind: "again"; readonly why: string; readonly isBusy: boolean }
+  /** Nothing of an answer has gone out: it may be asked again. `isLost`: the replica had it, and ended or fell silent over it. */
+  | {
+      readonly kind: "again";
+      readonly why: string;
+      readonly isBusy: boolean;
+      readonly isLost: boolean;
+    }
   /** A part of it has gone out. */
   | { readonly kind: "broken"; readonly why: string }
   | { readonly kind: "gone" };
@@ -47,6 +52,11 @@ const KEPT_BYTES = 1024 * 1024;
 const ELSEWHERE: readonly number[] = [429, 503];
 const agent = new Agent({ keepAlive: true, maxFreeSockets: 256 });
 
+const AGAIN = { kind: "again", isBusy: false, isLost: false } as const;
+
+/** Nobody has taken the request. */
+class Unreached extends Error {}
+
 export async function relay(
   request: RelayedRequest,
   { seat, response }: { readonly seat: Seat; readonly response: ServerResponse },
@@ -58,12 +68,12 @@ export async function relay(
   } catch (error) {
     return options.signal.aborted
       ? { kind: "gone" }
-      : { kind: "again", why: messageOf(error), isBusy: false };
+      : { ...AGAIN, why: messageOf(error), isLost: !(error instanceof Unreached) };
   }
   const status = answer.statusCode ?? 502;
   if (ELSEWHERE.includes(status)) {
     answer.resume();
-    return { kind: "again", why: `it answers with ${status}`, isBusy: status === 429 };
+    return { ...AGAIN, why: `it answers with ${status}`, isBusy: status === 429 };
   }
   try {
     const isEvents = /^text\/event-stream\b/.test(answer.headers["content-type"] ?? "");
@@ -74,7 +84,7 @@ export async function relay(
     answer.destroy();
     if (options.signal.aborted || error instanceof SlowClient) return { kind: "gone" };
     const why = messageOf(error);
-    return response.headersSent ? { kind: "broken", why } : { kind: "again", why, isBusy: false };
+    return response.headersSent ? { kind: "broken", why } : { ...AGAIN, why, isLost: true };
   }
 }
 
@@ -102,7 +112,11 @@ function answerOf(
       asking.destroy(new Error(`it has said nothing for ${limits.silentMs / 1000} s`)),
     );
     asking.once("response", resolve);
-    asking.once("error", reject);
+    asking.once("error", (error: NodeJS.ErrnoException) => {
+      // A kept connection may have been closed before the request came.
+      const isUnreached = asking.reusedSocket || error.syscall === "connect";
+      reject(isUnreached ? new Unreached(error.message) : error);
+    });
     asking.end(body);
   });
 }

@@ -16,7 +16,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { httpServer, type ServedTls } from "../../access/listener.ts";
 import { promptBlocks } from "../../planning/serving/prompt-blocks.ts";
-import { bodyOf } from "../serving/body-intake.ts";
+import { bodyOf, pathOf } from "../serving/body-intake.ts";
 import { relay, type RelayedRequest, type RelayLimits } from "./relay.ts";
 import type { ReplicaKeeper } from "./replica-keeper.ts";
 import type { ServiceCounts } from "./service-metrics.ts";
@@ -145,7 +145,9 @@ async function answered(
   response: ServerResponse,
   open: Open,
 ): Promise<void> {
-  const { pathname } = new URL(request.url ?? "/", "http://service");
+  const path = pathOf(request);
+  if (path === undefined) return say(response, 400, "the path cannot be read");
+  const { pathname } = path;
   const { name, isDraining, counts } = open;
   const about = `/v2/models/${encodeURIComponent(name)}`;
   const ready = isDraining() ? 503 : 200;
@@ -174,11 +176,16 @@ async function answered(
     response.end(counts.metricsText(now));
     return;
   }
-  await byReplica(request, response, open);
+  await byReplica({ request, path }, response, open);
+}
+
+interface Arrived {
+  readonly request: IncomingMessage;
+  readonly path: URL;
 }
 
 async function byReplica(
-  request: IncomingMessage,
+  { request, path }: Arrived,
   response: ServerResponse,
   open: Open,
 ): Promise<void> {
@@ -205,14 +212,13 @@ async function byReplica(
         later(response, 429, `the bodies of requests under way fill ${limits.bodiesBytes} bytes`);
       return;
     }
-    await untilAnswered({ request, response, body, signal: gone.signal }, open);
+    await untilAnswered({ request, path, response, body, signal: gone.signal }, open);
   } finally {
     open.give(taken);
   }
 }
 
-interface Coming {
-  readonly request: IncomingMessage;
+interface Coming extends Arrived {
   readonly response: ServerResponse;
   readonly body: Uint8Array;
   readonly signal: AbortSignal;
@@ -220,15 +226,18 @@ interface Coming {
 
 /** A replica that is full takes some time; one that does not answer is not asked again until it was looked for. */
 const BUSY_MS = 50;
+/** A request over which so many replicas were lost is taken for their cause: it would end those of all other requests, one after the other. */
+const MOST_LOST = 5;
 
 async function untilAnswered(
-  { request, response, body, signal }: Coming,
+  { request, path, response, body, signal }: Coming,
   open: Open,
 ): Promise<void> {
   const { router, keeper, counts } = open;
   const blocks = promptBlocks(body);
   const cameMs = performance.now();
-  const relayed = relayedOf(request, body);
+  const relayed = relayedOf({ request, path }, body);
+  let lost = 0;
   for (let isAgain = false; ; isAgain = true) {
     const waiting = router.take({ blocks, signal, isAgain });
     keeper.stir();
@@ -239,6 +248,13 @@ async function untilAnswered(
     const pieces: Pieces = { count: 0, firstMs: 0, lastMs: 0 };
     const how = await relayTo(seat, { relayed, response, signal, pieces }, open).finally(release);
     if (how.kind === "again") {
+      if (how.isLost) lost += 1;
+      if (lost === MOST_LOST) {
+        keeper.suspect(seat.id);
+        counts.end("failed");
+        const why = `${String(lost)} replicas were lost while they had this request, the last one because ${how.why}`;
+        return say(response, 502, `${why}; it is not asked again`);
+      }
       counts.again();
       if (how.isBusy) await new Promise((resolve) => setTimeout(resolve, BUSY_MS));
       else keeper.suspect(seat.id);
@@ -319,12 +335,14 @@ function eventsIn(piece: Uint8Array): number {
 const PASSED = ["content-type", "accept", "x-request-id", "traceparent"] as const;
 
 /** The client's own token is for the endpoint. */
-function relayedOf({ method, url, headers }: IncomingMessage, body: Uint8Array): RelayedRequest {
+function relayedOf(
+  { request: { method, headers }, path: { pathname, search } }: Arrived,
+  body: Uint8Array,
+): RelayedRequest {
   const passed = PASSED.flatMap((name): [string, string][] => {
     const value = headers[name];
     return typeof value === "string" ? [[name, value]] : [];
   });
-  const { pathname, search } = new URL(url ?? "/", "http://service");
   return {
     method: method ?? "GET",
     path: `${pathname}${search}`,

@@ -2,6 +2,9 @@
  * @file The queue of requests before a model: requests wait, are batched where the model allows it, and are refused when the
  * queue is full.
  *
+ * A request on which the model fails takes no other with it: where a shared run fails, each of its requests runs again alone. One whose client has
+ * hung up leaves the line.
+ *
  * A batch starts when a run may start and the batch is full or its first request has waited for the window. Requests share a
  * batch when their inputs agree in everything but the first axis. As many runs may be in progress as there are lanes, so runs
  * are pipelined through the parts. A full queue refuses at once with the time after which to retry: the time to serve the queue
@@ -35,6 +38,8 @@ export type Submitted =
   | { readonly kind: "answered"; readonly outputs: Tensors; readonly batchedRows: number }
   | { readonly kind: "full"; readonly retryAfterMs: number }
   | { readonly kind: "closed" }
+  /** Its client has hung up before its run. */
+  | { readonly kind: "gone" }
   | { readonly kind: "failed"; readonly message: string };
 
 export interface BatcherCounts {
@@ -50,7 +55,8 @@ export interface BatcherCounts {
 }
 
 export interface Batcher {
-  submit(inputs: Tensors): Promise<Submitted>;
+  /** `gone` is aborted when the client hangs up. */
+  submit(inputs: Tensors, gone?: AbortSignal): Promise<Submitted>;
   counts(): BatcherCounts;
   /** Resolves when the last request has its answer. */
   close(): Promise<void>;
@@ -108,6 +114,11 @@ export function createBatcher(options: BatcherOptions, ports: BatcherPorts): Bat
       });
       count.answered += batch.length;
     } catch (error) {
+      if (batch.length > 1) {
+        // Their inputs were copied into the shared ones.
+        for (const one of batch) await runBatch([one], one.rows);
+        return;
+      }
       const message = error instanceof Error ? error.message : String(error);
       for (const { settle } of batch) settle({ kind: "failed", message });
       count.failed += batch.length;
@@ -118,10 +129,14 @@ export function createBatcher(options: BatcherOptions, ports: BatcherPorts): Bat
   };
 
   return {
-    submit: (inputs) =>
+    submit: (inputs, gone) =>
       new Promise((resolve) => {
         if (isClosed) {
           resolve({ kind: "closed" });
+          return;
+        }
+        if (gone?.aborted === true) {
+          resolve({ kind: "gone" });
           return;
         }
         if (line.length >= options.maxQueue) {
@@ -133,7 +148,22 @@ export function createBatcher(options: BatcherOptions, ports: BatcherPorts): Bat
         }
         const shapes = [...inputs].map(([, { shape }]) => shape);
         const rows = options.maxBatch > 1 ? (shapes[0]?.[0] ?? 1) : 1;
-        line.push({ inputs, rows, form: formOf(inputs), sinceMs: ports.nowMs(), settle: resolve });
+        const onGone = (): void => {
+          const at = line.indexOf(waiting);
+          if (at === -1) return;
+          line.splice(at, 1);
+          waiting.settle({ kind: "gone" });
+          dispatch();
+        };
+        const waiting: Waiting = {
+          ...{ inputs, rows, form: formOf(inputs), sinceMs: ports.nowMs() },
+          settle: (answer) => {
+            gone?.removeEventListener("abort", onGone);
+            resolve(answer);
+          },
+        };
+        gone?.addEventListener("abort", onGone, { once: true });
+        line.push(waiting);
         dispatch();
       }),
     counts: () => ({ ...count, waiting: line.length, running }),

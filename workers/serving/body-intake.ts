@@ -1,5 +1,5 @@
 /**
- * @file Takes the body of a request in, within a bound of its own and one that it shares with the other bodies.
+ * @file Takes the path and the body of a request in; the body within a bound of its own and one that it shares with the other bodies.
  *
  * Chunks are copied into one buffer, because a chunk costs hundreds of bytes beside its own: a body holds at most twice its bytes
  * (thrice while its buffer grows), and `LEAST_BYTES`, however small its chunks are.
@@ -11,6 +11,15 @@ export interface Intake {
   readonly bodyBytes: number;
   /** Counts bytes among those of all bodies; false when these would be too many. */
   readonly take: (bytes: number) => boolean;
+}
+
+/** Undefined of what is no path, such as `//[`. */
+export function pathOf({ url = "/" }: Pick<IncomingMessage, "url">): URL | undefined {
+  try {
+    return new URL(url, "http://service");
+  } catch {
+    return undefined;
+  }
 }
 
 const LEAST_BYTES = 4_096;

@@ -21,7 +21,7 @@ import type { Socket } from "node:net";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { servingPlanLine } from "../../domain/model/serving-plan.ts";
 import type { SessionPort } from "../../models/onnx/onnx-session.ts";
-import { bodyOf, type Intake } from "./body-intake.ts";
+import { bodyOf, pathOf, type Intake } from "./body-intake.ts";
 import { createBodyWork, type BodyWork } from "./body-work.ts";
 import type { ModelService } from "./model-service.ts";
 import { metricsText, statistics } from "./service-metrics.ts";
@@ -116,9 +116,11 @@ export async function serveHttp(
     const answers = connections.get(request.socket);
     answers?.add(response);
     const room = open.room();
-    response.once("close", () => {
+    const gone = new AbortController();
+    const closed = new Promise<void>((resolve) => response.once("close", () => resolve()));
+    void closed.then(() => {
       answers?.delete(response);
-      room.leave();
+      gone.abort();
     });
     const answered = (answer: Answer): void => {
       // What is left of a refused body is not read.
@@ -126,10 +128,15 @@ export async function serveHttp(
       if (isCut) response.setHeader("connection", "close");
       send(response, answer, limits);
     };
-    answerTo(request, open, room).then(answered, (error: unknown) => {
-      const message = error instanceof Error ? error.message : String(error);
-      answered(wrong(message, 500));
-    });
+    const work = answerTo(request, open, { room, gone: gone.signal }).then(
+      answered,
+      (error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error);
+        answered(wrong(message, 500));
+      },
+    );
+    // A body lies in memory until nothing works on it, whether its client is still there or not.
+    void Promise.all([work, closed]).then(room.leave);
   });
   server.on("connection", (socket) => {
     connections.set(socket, new Set());
@@ -183,9 +190,16 @@ const listening = (
     server.listen(port, host, () => resolve());
   });
 
-async function answerTo(request: IncomingMessage, open: Open, room: BodyRoom): Promise<Answer> {
+interface Coming {
+  readonly room: BodyRoom;
+  /** Aborted when the client hangs up. */
+  readonly gone: AbortSignal;
+}
+
+async function answerTo(request: IncomingMessage, open: Open, coming: Coming): Promise<Answer> {
   const { service, rule, isDraining } = open;
-  const { pathname } = new URL(request.url ?? "/", "http://model");
+  const pathname = pathOf(request)?.pathname;
+  if (pathname === undefined) return wrong("the path cannot be read");
   const about = `/v2/models/${encodeURIComponent(service.name)}`;
   const health = healthOf(pathname, { about, name: service.name, isReady: !isDraining() });
   if (health !== undefined) return health;
@@ -208,7 +222,7 @@ async function answerTo(request: IncomingMessage, open: Open, room: BodyRoom): P
       if (request.method !== "POST") {
         return { status: 405, body: { error: "send a POST" }, headers: { allow: "POST" } };
       }
-      return isDraining() ? DRAINING : await inferred(request, open, room);
+      return isDraining() ? DRAINING : await inferred(request, open, coming);
     default:
       return {
         status: 404,
@@ -254,7 +268,11 @@ const wrong = (error: string, status = 400): Answer => ({
   body: { error: error.slice(0, MESSAGE_LENGTH) },
 });
 
-async function inferred(request: IncomingMessage, open: Open, room: BodyRoom): Promise<Answer> {
+async function inferred(
+  request: IncomingMessage,
+  open: Open,
+  { room, gone }: Coming,
+): Promise<Answer> {
   const { limits } = open;
   const tooLarge = wrong(`the body has more than ${limits.bodyBytes} bytes; send fewer rows`, 413);
   if (Number(request.headers["content-length"] ?? 0) > limits.bodyBytes) return tooLarge;
@@ -272,15 +290,19 @@ async function inferred(request: IncomingMessage, open: Open, room: BodyRoom): P
   );
   if (body === "too large") return tooLarge;
   if (body === "no room") return full;
-  const answer = await answerOf(body, open);
+  const answer = await answerOf(body, open, gone);
   // A client that takes its answer slowly holds it all that time.
   return answer.body instanceof Uint8Array && !take(answer.body.length) ? full : answer;
 }
 
-async function answerOf(body: Uint8Array, { service, work }: Open): Promise<Answer> {
+async function answerOf(
+  body: Uint8Array,
+  { service, work }: Open,
+  gone: AbortSignal,
+): Promise<Answer> {
   const read = await work.read(body);
   if (read.kind === "refused") return wrong(read.message);
-  const submitted = await service.batcher.submit(read.inputs);
+  const submitted = await service.batcher.submit(read.inputs, gone);
   switch (submitted.kind) {
     case "answered": {
       const { outputs, batchedRows } = submitted;
@@ -301,6 +323,8 @@ async function answerOf(body: Uint8Array, { service, work }: Open): Promise<Answ
     }
     case "closed":
       return DRAINING;
+    case "gone":
+      return wrong("the client has hung up", 499);
     case "failed":
       return wrong(`the model fails on this request: ${submitted.message}`, 500);
   }

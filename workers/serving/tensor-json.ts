@@ -46,7 +46,7 @@ export function readTensor(
     return refused(`its datatype is ${shown(datatype)}, but the model takes ${wanted}`);
   }
   if (!Array.isArray(shape) || !shape.every(isSize)) {
-    return refused("its shape is not a list of whole numbers");
+    return refused(`its shape is not a list of whole numbers up to ${MOST_SIZE}`);
   }
   const misfit = misfitOf(port, shape);
   if (misfit !== undefined) return refused(misfit);
@@ -86,8 +86,10 @@ const shownShape = (shape: readonly (number | string)[]): string =>
     ? `[${shape.join(", ")}]`
     : `[${shape.slice(0, SHOWN_AXES).join(", ")}, … ${shape.length} axes]`;
 
+/** Of one axis, as onnxruntime takes it. */
+const MOST_SIZE = 2 ** 31 - 1;
 const isSize = (value: unknown): value is number =>
-  typeof value === "number" && Number.isInteger(value) && value >= 0;
+  typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MOST_SIZE;
 
 /** Lowest and highest whole number of a type; of 64 bits, what a JSON number can hold without loss. */
 const RANGES: ReadonlyMap<OnnxType, readonly [number, number]> = new Map([
@@ -105,7 +107,7 @@ function isOfType(type: OnnxType, value: unknown): boolean {
   if (type === "bool") return typeof value === "boolean" || value === 0 || value === 1;
   if (typeof value !== "number") return false;
   const range = RANGES.get(type);
-  if (range === undefined) return Number.isFinite(value);
+  if (range === undefined) return Number.isFinite(type === "float32" ? Math.fround(value) : value);
   return Number.isInteger(value) && value >= range[0] && value <= range[1];
 }
 

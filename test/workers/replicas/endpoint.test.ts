@@ -63,6 +63,10 @@ class FakeJobs implements ReplicaJobs {
       replica.under.add(response);
       response.once("close", () => replica.under.delete(response));
       request.resume();
+      if (request.url === "/poison") {
+        this.kill(id);
+        return void this.start(id);
+      }
       if (request.url !== "/stream") return void setTimeout(() => response.end("whole"), 20);
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: 1\n\n");
@@ -187,6 +191,25 @@ describe("an endpoint", () => {
     const [first] = jobs.replicas.keys();
     jobs.kill(first ?? "");
     for (const answer of await Promise.all(asked)) expect(await answer.text()).toBe("whole");
+  });
+
+  it("does not ask for ever what ends every replica that has it", async () => {
+    const { url, jobs } = await opened({}, { rule: { min: 1, max: 1, idleMs: 60_000 } });
+    const answer = await post(url, "/poison");
+    expect(answer.status).toBe(502);
+    expect(await answer.text()).toMatch(/5 replicas were lost while they had this request/);
+    // One whose connection was kept from a request before is not sure to have had it.
+    expect(jobs.paths.length).toBeLessThan(12);
+    expect((await post(url)).status).toBe(200);
+  });
+
+  it("says that a path cannot be read", async () => {
+    const { url } = await opened();
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    socket.write("GET //[ HTTP/1.1\r\nhost: x\r\n\r\n");
+    const [said] = (await once(socket, "data")) as [Buffer];
+    expect(said.toString()).toMatch(/^HTTP\/1.1 400/);
+    socket.destroy();
   });
 
   it("is ready without a replica, says what it has done, and starts none for that", async () => {

@@ -144,13 +144,40 @@ describe("requests in front of a model", () => {
     expect(batcher.counts()).toMatchObject({ waiting: 2, running: 1, answered: 1, turnedAway: 1 });
   });
 
-  it("that fail take only those of their run with them", async () => {
+  it("that fail take no later one with them", async () => {
     const { batcher, finish } = bench({ maxBatch: 1 });
     const answers = [batcher.submit(rows(13)), batcher.submit(rows(2))];
     await finish();
     await finish();
     expect(await answers[0]).toEqual({ kind: "failed", message: "13 is no number" });
     expect(numbersIn((await answers[1]) ?? { kind: "closed" })).toEqual([4]);
+  });
+
+  it("that fail take none of their run with them: each of it runs again alone", async () => {
+    const { batcher, runs, finish } = bench();
+    const answers = [batcher.submit(rows(1)), batcher.submit(rows(13)), batcher.submit(rows(2, 3))];
+    for (let run = 0; run < 4; run += 1) await finish();
+    expect(runs).toEqual([4, 1, 1, 2]);
+    expect((await Promise.all(answers)).map(numbersIn)).toEqual([[2], "failed", [4, 6]]);
+    expect(batcher.counts()).toMatchObject({ answered: 2, failed: 1, running: 0 });
+  });
+
+  it("whose clients have hung up leave the line, and cost no run", async () => {
+    const { batcher, runs, finish, pass } = bench({ maxBatch: 1 });
+    const gone = new AbortController();
+    const answers = [
+      batcher.submit(rows(1), gone.signal),
+      batcher.submit(rows(2), gone.signal),
+      batcher.submit(rows(3)),
+    ];
+    gone.abort();
+    // What runs already is finished.
+    await finish();
+    await finish();
+    await pass(10);
+    expect((await Promise.all(answers)).map(numbersIn)).toEqual([[2], "gone", [6]]);
+    expect(await batcher.submit(rows(4), gone.signal)).toEqual({ kind: "gone" });
+    expect(runs).toEqual([1, 1]);
   });
 
   it("that stand in line are answered when the service closes, later ones are not taken", async () => {

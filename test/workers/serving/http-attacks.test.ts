@@ -6,6 +6,7 @@ import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { ServingPlan } from "../../../domain/model/serving-plan.ts";
 import { onnxBytes } from "../../../models/onnx/onnx-file.ts";
+import type { Batcher } from "../../../workers/serving/batcher.ts";
 import { LARGE_BYTES } from "../../../workers/serving/body-work.ts";
 import {
   serveHttp,
@@ -228,6 +229,7 @@ describe("a body", () => {
     ],
     ["words", '{"inputs":[{"name":"x","shape":[1,1],"data":["NaN"]}]}'],
     ["half a body", '{"inputs":[{"name":"x","sha'],
+    ["a number beyond its type", '{"inputs":[{"name":"x","shape":[1,1],"data":[1e39]}]}'],
   ])("of %s is told what is wrong", async (_, body) => {
     const got = await post(body);
     expect(got.status).toBe(400);
@@ -235,6 +237,13 @@ describe("a body", () => {
     expect(error.length).toBeLessThanOrEqual(1_000);
     expect((await small()).status).toBe(200);
   });
+});
+
+it("a path that cannot be read is the client's mistake", async () => {
+  const socket = await raw("GET //[ HTTP/1.1\r\nhost: x\r\n\r\n");
+  const [said] = (await once(socket, "data")) as [Buffer];
+  expect(said.toString()).toMatch(/^HTTP\/1.1 400 /);
+  socket.destroy();
 });
 
 describe("slow clients", () => {
@@ -279,6 +288,30 @@ describe("slow clients", () => {
     for (const socket of holding) socket.destroy();
     await expect.poll(bodyBytes, { timeout: 60_000 }).toBe(0);
     expect((await small()).status).toBe(200);
+  });
+
+  it("that hang up leave the line; their bodies count until nothing works on them", async () => {
+    const opened = await openService({ name: "wide", bytes: BYTES }, PLAN, SERVICE_DEFAULTS);
+    if (opened.kind === "refused") throw new Error(opened.message);
+    const { service } = opened;
+    const signals: (AbortSignal | undefined)[] = [];
+    let work = (): void => undefined;
+    const submit: Batcher["submit"] = (_, gone) => {
+      signals.push(gone);
+      return new Promise((resolve) => (work = () => resolve({ kind: "gone" })));
+    };
+    const place = { host: "127.0.0.1", port: 0, token: TOKEN };
+    const slow = { ...service, batcher: { ...service.batcher, submit } };
+    const http = await serveHttp(slow, place, { ...SERVING_LIMITS, ...BODIES });
+    open.push(http);
+    const body = ofBytes(3 * LARGE_BYTES);
+    const socket = await raw(`${HEAD}content-length: ${body.length}\r\n\r\n${body}`, http.port);
+    await expect.poll(() => signals.length, { timeout: 60_000 }).toBe(1);
+    socket.destroy();
+    await expect.poll(() => signals[0]?.aborted, { timeout: 60_000 }).toBe(true);
+    expect(await bodyBytes(http.port)).toBe(body.length);
+    work();
+    await expect.poll(() => bodyBytes(http.port), { timeout: 60_000 }).toBe(0);
   });
 
   it.each([
