@@ -4,6 +4,7 @@ import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { Plan } from "../domain/lease/plan.ts";
 import type { KeptMessages } from "../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../domain/model/step-record.ts";
+import type { WeightsKeeper } from "../domain/lease/kept-weights.ts";
 import { textHash } from "../lib/text-hash.ts";
 import type { Feed, Snapshot, StaleReason } from "../protocol/control-contract.ts";
 
@@ -27,13 +28,14 @@ export type ThreadQuestion = AskedQuestion & {
   readonly isFedOnly: boolean;
 };
 
-/** What runs of a fleet have measured, and what they have sent; nobody waits for an answer. */
+/** What runs of a fleet have measured, what they have sent, and what hosts keep of what they served; nobody waits for an answer. */
 export interface KnownRuns {
   readonly kind: "known";
   readonly fleet: string;
   /** Those that are absent stay as they were. */
   readonly steps?: readonly KeptStep[];
   readonly messages?: readonly KeptMessages[];
+  readonly keepers?: readonly WeightsKeeper[];
 }
 
 /** What a decision would know of runs, and the clusters whose bandwidth models keep it. */
@@ -43,6 +45,8 @@ export interface WantedRuns {
   readonly areSteps: boolean;
   /** It has asked models for bandwidths. */
   readonly areMessages: boolean;
+  /** It has placed what may be a served model. */
+  readonly areKeepers: boolean;
 }
 
 export type Told =

@@ -7,6 +7,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { Plan } from "../domain/lease/plan.ts";
+import { keepersByService } from "../domain/lease/kept-weights.ts";
 import { openMessages, type MessagesOf } from "../domain/bandwidth/sent-messages.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import type { StaleReason } from "../protocol/control-contract.ts";
@@ -26,6 +27,8 @@ import { createModelCache } from "./model-cache.ts";
 import { planPrices, type LearnedPrices } from "./plan-prices.ts";
 import { directoryStore, type FleetDetails } from "./store.ts";
 
+type KeepersOf = NonNullable<DecidePorts["keepersOf"]>;
+
 /** The most requests, leases and hosts of all kept ledgers together; the fleet that was asked about last is kept in any case. */
 const MOST_KEPT = 200_000;
 
@@ -34,6 +37,7 @@ const store = directoryStore(storeDir);
 const modelCache = createModelCache(storeDir);
 const knownSteps = new Map<string, NonNullable<KnownRuns["steps"]>>();
 const knownMessages = new Map<string, MessagesOf>();
+const knownKeepers = new Map<string, KeepersOf>();
 /** By fleet, the one that was asked about last at the end. */
 const followers = new Map<string, Follower>();
 let loaded: { readonly hash: string; readonly details: FleetDetails | undefined } | undefined;
@@ -47,20 +51,25 @@ async function answerTo(question: ThreadQuestion): Promise<ThreadAnswer> {
     // On a snapshot even where nobody waits for it: the first decision opens the indexes.
     const { ledger } = session;
     const fleet = fleetOf(question) ?? "";
-    let areSteps = false;
+    let [areSteps, areKeepers] = [false, false];
     const ports = await portsFor(ledger, {
       kept: knownSteps.get(fleet) ?? [],
       onAsked: () => {
         areSteps = true;
       },
       messagesOf: knownMessages.get(fleet),
+      keepersOf: (service) => {
+        areKeepers = true;
+        return knownKeepers.get(fleet)?.(service);
+      },
     });
     const plan = session.decide(nowMs, ports);
     if (isFedOnly) return { id, kind: "fed" };
     const areMessages = ports.predictorOf !== undefined;
     const clusters = ledger.shape.clusters.map((cluster) => cluster.id);
-    const wanted = { clusters, areSteps, areMessages };
-    return { id, kind: "plan", ...named(plan), ...((areSteps || areMessages) && { wanted }) };
+    const wanted = { clusters, areSteps, areMessages, areKeepers };
+    const isWanted = areSteps || areMessages || areKeepers;
+    return { id, kind: "plan", ...named(plan), ...(isWanted && { wanted }) };
   } catch (error) {
     if (question.kind === "feed") followers.delete(question.feed.fleet);
     if (question.kind === "snapshot") followers.delete(question.snapshot.fleet);
@@ -120,9 +129,13 @@ const sizeOf = ({ session: { ledger } }: Follower): number =>
 
 interface Learned extends LearnedPrices {
   readonly messagesOf: MessagesOf | undefined;
+  readonly keepersOf: KeepersOf;
 }
 
-async function portsFor(ledger: Ledger, { messagesOf, ...learned }: Learned): Promise<DecidePorts> {
+async function portsFor(
+  ledger: Ledger,
+  { messagesOf, keepersOf, ...learned }: Learned,
+): Promise<DecidePorts> {
   if (method === "baseline") return {};
   const details = await detailsOf(ledger.detailsHash);
   const tables = new Map(details?.hosts ?? []);
@@ -134,6 +147,7 @@ async function portsFor(ledger: Ledger, { messagesOf, ...learned }: Learned): Pr
     bandwidthOf,
     ...(predictorOf !== undefined && { predictorOf }),
     ...(messagesOf !== undefined && { messagesOf }),
+    keepersOf,
     pricesOf: planPrices(ledger.shape, learned),
   };
 }
@@ -147,9 +161,10 @@ async function detailsOf(hash: string | undefined): Promise<FleetDetails | undef
 let last = Promise.resolve();
 parentPort?.on("message", (question: ThreadQuestion | KnownRuns) => {
   if (question.kind === "known") {
-    const { fleet, steps, messages } = question;
+    const { fleet, steps, messages, keepers } = question;
     if (steps !== undefined) knownSteps.set(fleet, steps);
     if (messages !== undefined) knownMessages.set(fleet, openMessages(messages));
+    if (keepers !== undefined) knownKeepers.set(fleet, keepersByService(keepers));
     return;
   }
   last = last.then(async () => parentPort?.postMessage(await answerTo(question)));

@@ -36,6 +36,8 @@ export interface Decider {
   /** On a ledger that no thread keeps. */
   decide(ledger: PackedLedger, nowMs: number): Promise<Plan>;
   decideNext(question: DecideQuestion): Promise<Decision>;
+  /** The same question as the last one on this fleet, with what has been told since; undefined where it cannot be answered in time. */
+  decideAgain(question: DecideQuestion): Promise<Decision | undefined>;
   /** What the last decision on a fleet would know of runs; undefined where it had no use for it. */
   wanted(fleet: string): WantedRuns | undefined;
   /** Its next prices are corrected by the steps that runs measured, and its next picks are for what jobs were seen to send. */
@@ -90,6 +92,16 @@ export function createDecider({
         },
         askBaseline: () => plain.ask({ kind: "kept", fleet, hash, nowMs }, wholeMs),
       });
+    },
+    async decideAgain(question) {
+      const { fleet, hash } = question.kind === "feed" ? question.feed : question.snapshot;
+      const { nowMs } = question;
+      try {
+        return decisionOf(await clever.ask({ kind: "kept", fleet, hash, nowMs }, fedMs));
+      } catch (error) {
+        onFallback(messageOf(error));
+        return undefined;
+      }
     },
     wanted: (fleet) => wanted.get(fleet),
     know(runs) {

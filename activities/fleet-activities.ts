@@ -5,6 +5,7 @@
 
 import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
 import { log } from "@temporalio/activity";
+import type { WeightsKeeper } from "../domain/lease/kept-weights.ts";
 import type { LeaseId, TenantId } from "../domain/values/ids.ts";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
@@ -38,7 +39,7 @@ import type {
 import type { WordActivities } from "../protocol/word-proof.ts";
 import type { Decider } from "./decider.ts";
 import { tellLobby, type LobbyPorts } from "./lobby-post.ts";
-import { messagesOver, runsLearner, stepsOver } from "./learned-runs.ts";
+import { messagesOver, runsLearner, stepsOver, type KeptIn } from "./learned-runs.ts";
 import { signedFleets } from "./signed-fleets.ts";
 import { estimateFleetStarts } from "./start-estimator.ts";
 
@@ -48,6 +49,8 @@ export interface FleetPorts {
   readonly lobbyStore: RecoveryPorts["lobbyStore"];
   readonly tickets: TicketPrinter;
   readonly words: WordActivities;
+  /** What the hosts of a cluster keep of served models' weights. */
+  readonly keepersOf: KeptIn<WeightsKeeper>;
 }
 
 export function createFleetActivities({
@@ -56,18 +59,21 @@ export function createFleetActivities({
   lobbyStore,
   tickets,
   words,
+  keepersOf,
 }: FleetPorts): FleetActivities {
   const askedBy = signedFleets(client);
   const learn = runsLearner({
     stepsOf: stepsOver(client),
     messagesOf: messagesOver(client),
+    keepersOf,
     decider,
     nowMs: Date.now,
   });
   const decideNext = async (question: DecideQuestion): Promise<Decision> => {
     const decision = await decider.decideNext(question);
-    learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);
-    return decision;
+    const told = learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);
+    const again = (await told) === true ? await decider.decideAgain(question) : undefined;
+    return again?.kind === "plan" ? again : decision;
   };
   return {
     decide: (ledger, nowMs) => decider.decide(ledger, nowMs),

@@ -7,8 +7,12 @@
 import type { Client } from "@temporalio/client";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import { readPresenceBeat, usesIn, type HostUse } from "../domain/lease/gpu-use.ts";
-import { readKeptWeights, type KeptWeights } from "../domain/lease/kept-weights.ts";
-import { clusterOf, type ClusterId, type HostId } from "../domain/values/ids.ts";
+import {
+  readKeptWeights,
+  type KeptWeights,
+  type WeightsKeeper,
+} from "../domain/lease/kept-weights.ts";
+import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../domain/values/ids.ts";
 import { presenceWorkflowId } from "../protocol/messages.ts";
 import { decodedPayloads } from "./payloads.ts";
 import type { RunProgress } from "./run-progress.ts";
@@ -38,6 +42,19 @@ export async function keptWeights(
   query: UseQuery,
 ): Promise<ReadonlyMap<HostId, KeptWeights>> {
   return new Map(await toldByHosts(client, query, readKeptWeights));
+}
+
+/** The hosts of a cluster that say for which services they keep weights, sorted; likewise. */
+export async function weightsKeepers(
+  client: Client,
+  query: UseQuery,
+): Promise<readonly WeightsKeeper[]> {
+  const kept = await keptWeights(client, query);
+  return [...kept]
+    .flatMap(([host, { services = [] }]) =>
+      services.length === 0 ? [] : [{ host, services: [...services].sort(byCodeUnit) }],
+    )
+    .sort((a, b) => byCodeUnit(a.host, b.host));
 }
 
 async function toldByHosts<Told>(

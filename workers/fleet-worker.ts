@@ -8,6 +8,8 @@ import { createLobbyStore } from "../activities/lobby-store.ts";
 import { directoryStore, lobbyStoreDir } from "../activities/store.ts";
 import { ticketPrinter } from "../activities/tickets.ts";
 import { createWordActivities, wordTrust } from "../activities/word-checker.ts";
+import { weightsKeepers } from "../client/gpu-use.ts";
+import { clusterId } from "../domain/values/ids.ts";
 import { FLEET_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
@@ -32,7 +34,13 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
     await runWorkflowWorker({ ...setting, speaksAs: ["fleet"] }, (client) => ({
       taskQueue: FLEET_TASK_QUEUE,
       activities: {
-        ...createFleetActivities({ client, decider, lobbyStore, tickets, words }),
+        ...createFleetActivities({
+          ...{ client, decider, lobbyStore, tickets, words },
+          keepersOf: async ({ fleet, cluster }, signal) =>
+            client.withAbortSignal(signal, () =>
+              weightsKeepers(client, { fleet, cluster: clusterId(cluster) }),
+            ),
+        }),
         ...words,
         ...lobbyStore,
       },

@@ -2,7 +2,8 @@
  * @file The weights pool of a host on a real machine: files in its memory (`/dev/shm`), a folder for each tenant and user of its launches.
  *
  * Services write and map the files (`workers/serving/kept-weights.ts`); all that this side knows of them is that the files of one model begin with
- * the same word, that its `.json` was touched when it was last used, and that `.writing` stands beside one that is not whole yet. A folder belongs to the
+ * the same word, that its `.json` was touched when it was last used, that `.writing` stands beside one that is not whole yet, and that `.for-` with the mark of
+ * a job's name stands beside one that such jobs used. A folder belongs to the
  * launches' user, so nothing in it is believed: names are unlinked, never followed. Folders above it are the agent's. Memory has no owner that outlives it,
  * so the pool names the state folder that it belongs to, and an agent removes pools of its user whose state folder is gone.
  */
@@ -18,7 +19,7 @@ import {
   type Stats,
 } from "node:fs";
 import { join } from "node:path";
-import type { KeptWeights } from "../../domain/lease/kept-weights.ts";
+import { MOST_SERVICES, wordMark, type KeptWeights } from "../../domain/lease/kept-weights.ts";
 import { byCodeUnit } from "../../domain/values/ids.ts";
 import type { WeightsPool } from "../ports/weights.ts";
 import { ownerName } from "./state-layout.ts";
@@ -57,7 +58,8 @@ export function openWeightsPool({
         removeLeftPools(memoryDir);
         ownFolder(dir);
         linkOnce(stateDir, join(dir, STATE_LINK));
-        const area = join(dir, ownerName([tenant, String(uid ?? "")]));
+        // Its tenant is the agent's word; what is in it is that tenant's.
+        const area = join(dir, `${wordMark(tenant)}-${ownerName([String(uid ?? "")])}`);
         madeFolder(area, OWN_MODE);
         return area;
       } catch {
@@ -81,7 +83,13 @@ export function openWeightsPool({
     },
     use(): KeptWeights {
       const whole = keptIn(root, dir, Date.now()).filter(({ state }) => state === "whole");
-      return { models: whole.length, bytes: sum(whole), budgetBytes };
+      const services = [...whole]
+        .sort((a, b) => b.usedAtMs - a.usedAtMs || byCodeUnit(a.name, b.name))
+        .flatMap((each) => each.services);
+      return {
+        ...{ models: whole.length, bytes: sum(whole), budgetBytes },
+        services: [...new Set(services)].slice(0, MOST_SERVICES),
+      };
     },
   };
 }
@@ -92,6 +100,8 @@ interface KeptFiles {
   readonly bytes: number;
   readonly usedAtMs: number;
   readonly state: "whole" | "writing" | "left";
+  /** Marks of services. */
+  readonly services: readonly string[];
 }
 
 function keptIn(root: string, dir: string, nowMs: number): readonly KeptFiles[] {
@@ -102,11 +112,24 @@ function keptIn(root: string, dir: string, nowMs: number): readonly KeptFiles[] 
       const [model = ""] = name.split(".");
       byModel.set(model, [...(byModel.get(model) ?? []), join(dir, area, name)]);
     }
-    return [...byModel].map(([model, files]) => keptFiles(join(area, model), files, nowMs));
+    const tenant = area.split("-")[0] ?? "";
+    return [...byModel].map(([model, files]) => ({
+      ...keptFiles(join(area, model), files, nowMs),
+      services: files.flatMap((file) => {
+        const name = FOR_NAME.exec(file)?.[1];
+        return name === undefined ? [] : [`${tenant}-${name}`];
+      }),
+    }));
   });
 }
 
-function keptFiles(name: string, files: readonly string[], nowMs: number): KeptFiles {
+const FOR_NAME = /\.for-([0-9a-f]{16})$/;
+
+function keptFiles(
+  name: string,
+  files: readonly string[],
+  nowMs: number,
+): Omit<KeptFiles, "services"> {
   const found = files.flatMap((file) => {
     const fact = factOf(file);
     return fact?.isFile() === true ? [{ file, fact }] : [];

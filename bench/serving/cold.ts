@@ -27,21 +27,22 @@ import {
   type PlainRequest,
 } from "./cold-request.ts";
 import { coldSpans, SPANS } from "./cold-spans.ts";
+import { PAIR, PAIR_HOSTS, whereKept } from "./where-kept.ts";
 import { openJobs, openServiceSite, type Endpoint, type ServiceSite } from "./service-site.ts";
 
-/** Of one host, which keeps so much of the weights of served models. */
-const clusterOf = (name: "room" | "bare", host: string, weights: string): string => `
+/** Of hosts of which each keeps so much of the weights of served models. */
+const clusterOf = (name: string, hosts: readonly string[], weights: string): string => `
   - name: ${name}
     site: here
     jurisdiction: EU
     simulated: true
     fabric: { bandwidth: 100 Gbps }
     hosts:
-      - { name: ${host}, gpus: 2, type: L40S, weights: ${weights} }`;
+${hosts.map((host) => `      - { name: ${host}, gpus: 2, type: L40S, weights: ${weights} }`).join("\n")}`;
 const FLEET = `
 name: cold
 policy: { reserve: 0 }
-clusters:${clusterOf("room", "c1", "1 GiB")}${clusterOf("bare", "c2", "0 GiB")}
+clusters:${clusterOf("room", ["c1"], "1 GiB")}${clusterOf("bare", ["c2"], "0 GiB")}${clusterOf(PAIR, PAIR_HOSTS, "1 GiB")}
 `;
 /** The host of one cluster keeps weights, that of the other none. */
 const serviceIn = (cluster: "room" | "bare"): string => `
@@ -79,6 +80,7 @@ export async function coldRequests(
   const site = await openServiceSite({ request, fleetYaml: FLEET, serviceYaml, model });
   const rounds: Round[] = [];
   const bare: Round[] = [];
+  let byWeights: Bar;
   try {
     const endpoint = await site.openEndpoint(serviceIn("bare"));
     const askedFile = join(site.world.dir, "asked.json");
@@ -95,11 +97,12 @@ export async function coldRequests(
         `cold ${String(number)}: ${round.coldMs.toFixed(0)} ms, ${without.coldMs.toFixed(0)} ms where the host keeps no weights, a plain process ${round.plainMs.toFixed(0)} ms`,
       );
     }
+    byWeights = await whereKept(site, inferBody(asked));
   } finally {
     await site.close();
   }
   return {
-    bars: barsOf(rounds, bare),
+    bars: [...barsOf(rounds, bare), byWeights],
     tables: [tableOf(rounds, { bare, bytes: model.length }), spansTable(rounds, bare)],
   };
 }

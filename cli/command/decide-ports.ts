@@ -18,15 +18,17 @@ export async function decidePortsHere(
     storeDir,
     kept,
     messagesOf,
+    keepersOf,
   }: {
     readonly storeDir: string;
     readonly kept: readonly KeptStep[];
     readonly messagesOf: MessagesOf;
+    readonly keepersOf: NonNullable<DecidePorts["keepersOf"]>;
   },
 ): Promise<DecidePorts> {
   const { detailsHash, models } = ledger;
   const pricesOf = planPrices(ledger.shape, { kept });
-  if (models === undefined || models.size === 0) return { pricesOf };
+  if (models === undefined || models.size === 0) return { pricesOf, keepersOf };
   const details =
     detailsHash === undefined
       ? undefined
@@ -35,5 +37,5 @@ export async function decidePortsHere(
     ledger,
     new Map(details?.hosts ?? []),
   );
-  return { predictorOf, pricesOf, messagesOf };
+  return { predictorOf, pricesOf, messagesOf, keepersOf };
 }

@@ -1,6 +1,11 @@
 /** @file `orbweaver submit --what-if`: predicts what would happen to a job if it were submitted now; submits nothing. */
 
+import { weightsKeepers } from "../../client/gpu-use.ts";
 import { readJob, type JobFile } from "../../client/index.ts";
+import type { JobSpec } from "../../domain/job/job.ts";
+import { keepersByService } from "../../domain/lease/kept-weights.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { runBandwidthText } from "../../domain/lease/bandwidth-note.ts";
 import {
   trialRequest,
@@ -55,7 +60,8 @@ export async function tellWhatIf(
     session,
     ledger.models === undefined ? [] : ledger.shape.clusters.map(({ id }) => id),
   );
-  const ports = await decidePortsHere(ledger, { storeDir, kept, messagesOf });
+  const keepersOf = await keepersIn(session, ledger, { isAsked: specs.some(mayBeServed) });
+  const ports = await decidePortsHere(ledger, { storeDir, kept, messagesOf, keepersOf });
   const found = specs.map((spec) => {
     return {
       name: spec.name,
@@ -73,6 +79,24 @@ export async function tellWhatIf(
     const held = isHeld ? " once it is released" : "";
     context.print(whatIfText(`${name}${held}`, answer, nowMs));
   }
+}
+
+const mayBeServed = ({ class: jobClass, model }: JobSpec): boolean =>
+  jobClass === "inference" && model !== undefined;
+
+/** The hosts that keep weights of a service; none of clusters whose presence cannot be asked. */
+async function keepersIn(
+  { temporal, fleet }: Pick<Session, "temporal" | "fleet">,
+  { shape, hosts }: Pick<Ledger, "shape" | "hosts">,
+  { isAsked }: { readonly isAsked: boolean },
+): Promise<ReturnType<typeof keepersByService>> {
+  const queueOf = (host: HostId): string | undefined => hosts.get(host)?.agent?.orderQueue;
+  const found = await Promise.all(
+    (isAsked ? shape.clusters : []).map(({ id: cluster }) =>
+      weightsKeepers(temporal, { fleet, cluster, queueOf }).catch(() => []),
+    ),
+  );
+  return keepersByService(found.flat());
 }
 
 function whatIfText(name: string, answer: WhatIf, nowMs: number): string {

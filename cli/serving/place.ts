@@ -72,6 +72,7 @@ export function servingPlace(
   const file = env[SERVING_ENV.file];
   const visible = env[GPU_INDICES_VARIABLE] ?? "";
   const weights = env[SERVING_ENV.weights];
+  const jobName = env["ORBWEAVER_JOB_NAME"];
   const mostBytes = fromJob(SERVING_ENV.weightsBytes, 1);
   return {
     gpus: values.gpus ?? fromJob(SERVING_ENV.gpus, 1) ?? 1,
@@ -91,7 +92,10 @@ export function servingPlace(
       threads: values.threads ?? SERVICE_DEFAULTS.threads,
       ...(GPU_IDS.test(visible) && { gpuIds: visible.split(",").map(Number) }),
     },
-    ...(weights && mostBytes !== undefined && { weights: { dir: weights, mostBytes } }),
+    ...(weights &&
+      mostBytes !== undefined && {
+        weights: { dir: weights, mostBytes, ...(jobName && { jobName }) },
+      }),
     tell(said) {
       if (file === undefined || file === "") return;
       // Replaced by rename, because the agent may read it at any moment.

@@ -6,6 +6,7 @@
  */
 
 import type { GpuNeed } from "../../domain/job/job-resources.ts";
+import type { ServiceName } from "../../domain/lease/kept-weights.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import type { MessagesOf } from "../../domain/bandwidth/sent-messages.ts";
@@ -58,6 +59,8 @@ export interface DecidePorts extends PickPorts {
     places: readonly (readonly HostGpus[])[],
     work: number,
   ) => { readonly stepMs: readonly (number | undefined)[]; readonly work: number };
+  /** The hosts that keep weights of this service's model in their memory; undefined where none is known. */
+  readonly keepersOf?: (service: ServiceName) => ReadonlySet<HostId> | undefined;
 }
 
 export interface StartContext {
@@ -87,7 +90,12 @@ export function tryStart(
   const fit = checkFeasibility(request, view, own);
   if (fit.kind === "wait") return fit;
   const hosts = freeHosts(fit.clusterFits, view.capacity);
-  const placed = context.place(demandOf(request, fit.gpus, view), hosts, {
+  const keepers = keepersOf(request, context.ports);
+  const demand = {
+    ...demandOf(request, fit.gpus, view),
+    ...(keepers !== undefined && { keepers }),
+  };
+  const placed = context.place(demand, hosts, {
     spread: view.capacity.spread,
     ...(context.bandwidth && { bandwidth: context.bandwidth }),
     ...(context.prices && { prices: context.prices }),
@@ -110,6 +118,15 @@ export function tryStart(
 }
 
 const NEXT = "next in the queue";
+
+/** Only what runs on one host may be a model that Orbweaver serves. */
+const keepersOf = (
+  { class: jobClass, constraints, slots, tenant, name }: PendingRequest,
+  { keepersOf: known }: DecidePorts,
+): ReadonlySet<HostId> | undefined =>
+  jobClass === "inference" && constraints.isSameHost && slots === undefined
+    ? known?.({ tenant, name })
+    : undefined;
 
 export function freeHosts(
   clusterFits: readonly ClusterFit[],

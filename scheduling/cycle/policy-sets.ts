@@ -6,6 +6,7 @@
  */
 
 import { withBandwidth } from "../admission/bandwidth-placement.ts";
+import { withKeepers } from "../admission/kept-placement.ts";
 import { withPrices } from "../admission/priced-placement.ts";
 import type { Policies } from "./cycle.ts";
 import { lowestIds } from "../pick/lowest-ids.ts";
@@ -28,7 +29,7 @@ export const plainPlace = pairPolicy({ placement: firstFit, pick: lowestIds });
 export const tawfq: Policies = {
   queue: tawfqQueue,
   backfill: "patient",
-  place: withPrices(withBandwidth(compactOnly(leastSpread))),
+  place: withKeepers(withPrices(withBandwidth(compactOnly(leastSpread)))),
   placements: { buddy: compactOnly(buddy) },
   isPreempting: true,
   rights: [...DEFAULT_RIGHTS, "order"],

@@ -10,7 +10,7 @@ import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
 import type { MessagesOf, Sender } from "../../domain/bandwidth/sent-messages.ts";
-import type { ClusterId, TenantId } from "../../domain/values/ids.ts";
+import type { ClusterId, HostId, TenantId } from "../../domain/values/ids.ts";
 import type { LinkPreference } from "../../domain/job/job.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { HostLayout } from "./layout.ts";
@@ -35,6 +35,8 @@ export interface PlaceDemand {
   readonly sender?: Sender;
   /** What the gang trains, for which places have prices; absent: nothing is known of it. */
   readonly training?: GangTraining;
+  /** Hosts that keep the weights of what the gang serves; absent: none is known. */
+  readonly keepers?: ReadonlySet<HostId>;
 }
 
 export interface GangTraining {

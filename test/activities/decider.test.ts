@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createDecider, type Decider } from "../../activities/decider.ts";
+import { serviceMark } from "../../domain/lease/kept-weights.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import type { Decision, Feed } from "../../protocol/control-contract.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
@@ -228,7 +230,10 @@ describe("with its own threads", () => {
     const stepMs = (reason: string): number =>
       Number(/its step takes (\d+) ms there/.exec(reason)?.[1]);
     const plain = stepMs(await decided({ training }));
-    const wanted = { clusters: clusters.map(({ id }) => id), areSteps: true, areMessages: false };
+    const wanted = {
+      ...{ clusters: clusters.map(({ id }) => id), areSteps: true },
+      ...{ areMessages: false, areKeepers: false },
+    };
     expect(decider.wanted("priced")).toEqual(wanted);
     const { model, gpuType } = stepSubject(
       preset("gpt2-1.3b"),
@@ -245,6 +250,25 @@ describe("with its own threads", () => {
     expect(ratio).toBeLessThan(2.05);
     await decided({});
     expect(decider.wanted("priced")).toBeUndefined();
+  });
+
+  test("a decision is made again with what hosts have told since of the weights they keep", async () => {
+    const constraints = { isSameHost: true };
+    const { ledger } = apply(readyLedger(fleetShape([{ hosts: [{}, {}] }])), {
+      ...{ kind: "inbox", nowMs: 0 },
+      entries: [ask({ class: "inference", name: "pictures", constraints })],
+    });
+    const snapshot = { fleet: "served", hash: "h", ledger: packLedger(ledger) };
+    const question = { kind: "snapshot", snapshot, nowMs: 1_000 } as const;
+    const hostIn = (decision: Decision | undefined): string =>
+      decision?.kind === "plan" ? String(decision.plan.items[0]?.gpus[0]?.host) : "";
+    expect(hostIn(await decider.decideNext(question))).toBe("c0/h0");
+    expect(decider.wanted("served")?.areKeepers).toBe(true);
+    const services = [serviceMark({ tenant: "t", name: "pictures" })];
+    decider.know({ fleet: "served", keepers: [{ host: parseHostId("c0/h1"), services }] });
+    const again = await decider.decideAgain(question);
+    expect(hostIn(again)).toBe("c0/h1");
+    expect(again?.kind === "plan" && again.plan.items[0]?.reason).toMatch(/keeps the weights/);
   });
 
   test("another worker's decider has no ledger", async () => {

@@ -3,6 +3,8 @@
 import { expect, test, vi } from "vitest";
 import type { KnownRuns } from "../../activities/decide-messages.ts";
 import { runsLearner, type StepsOf } from "../../activities/learned-runs.ts";
+import { serviceMark, type WeightsKeeper } from "../../domain/lease/kept-weights.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
 import type { KeptMessages } from "../../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../../domain/model/step-record.ts";
 
@@ -16,10 +18,15 @@ const SENT: KeptMessages = {
   sent: [{ collective: "all_gather", bytes: 2 ** 28, share: 1 }],
 };
 
+const KEEPER: WeightsKeeper = {
+  host: parseHostId("c0/h0"),
+  services: [serviceMark({ tenant: "a", name: "pictures" })],
+};
+
 function learner(
   stepsOf: StepsOf,
   clusters: readonly string[],
-  { areSteps = true, areMessages = false } = {},
+  { areSteps = true, areMessages = false, areKeepers = false } = {},
 ) {
   const clock = { nowMs: 1_000 };
   const known: Omit<KnownRuns, "kind">[] = [];
@@ -29,9 +36,13 @@ function learner(
       asked.push(`${of.fleet} ${of.cluster}`);
       return stepsOf(of, signal);
     },
+    keepersOf: () => Promise.resolve([KEEPER]),
     messagesOf: ({ cluster }) => Promise.resolve(cluster === "c0" ? [SENT] : []),
     decider: {
-      wanted: () => (areSteps || areMessages ? { clusters, areSteps, areMessages } : undefined),
+      wanted: () =>
+        areSteps || areMessages || areKeepers
+          ? { clusters, areSteps, areMessages, areKeepers }
+          : undefined,
       know: (runs) => known.push(runs),
     },
     nowMs: () => clock.nowMs,
@@ -41,20 +52,20 @@ function learner(
 
 test("a fleet that prices places asks all its clusters, and again after half a minute", async () => {
   const { learn, clock, known, asked } = learner(() => Promise.resolve([STEP]), ["c0", "c1"]);
-  learn("f");
-  learn("f");
+  void learn("f");
+  void learn("f");
   await vi.waitFor(() => expect(known).toEqual([{ fleet: "f", steps: [STEP, STEP] }]), {
     timeout: 60_000,
   });
   expect(asked).toEqual(["f c0", "f c1"]);
   clock.nowMs += 30_000;
-  learn("f");
+  void learn("f");
   expect(asked).toHaveLength(4);
 });
 
 test("nobody is asked where no place was priced and no model was asked", () => {
   const { learn, asked } = learner(() => Promise.resolve([STEP]), ["c0"], { areSteps: false });
-  learn("f");
+  void learn("f");
   expect(asked).toEqual([]);
 });
 
@@ -64,7 +75,7 @@ test("a cluster without a model takes nothing from the others", async () => {
       cluster === "c0" ? Promise.reject(new Error("none")) : Promise.resolve([STEP]),
     ["c0", "c1"],
   );
-  learn("f");
+  void learn("f");
   await vi.waitFor(() => expect(known).toEqual([{ fleet: "f", steps: [STEP] }]), {
     timeout: 60_000,
   });
@@ -77,7 +88,7 @@ test("a cluster that answers no more is taken at its last word, one that forgets
     return answer === undefined ? Promise.reject(new Error("late")) : Promise.resolve(answer);
   }, ["c0"]);
   for (const times of [1, 2, 3]) {
-    learn("f");
+    void learn("f");
     await vi.waitFor(() => expect(known).toHaveLength(times), { timeout: 60_000 });
     clock.nowMs += 30_000;
   }
@@ -89,9 +100,23 @@ test("where models were asked for bandwidths, what jobs sent is known later, wha
     areSteps: false,
     areMessages: true,
   });
-  learn("f");
+  void learn("f");
   await vi.waitFor(() => expect(known).toEqual([{ fleet: "f", messages: [SENT] }]), {
     timeout: 60_000,
   });
   expect(asked).toEqual([]);
+});
+
+test("a decision that places a served model is worth making again where hosts tell something new, and asks seldom", async () => {
+  const { learn, clock, known } = learner(() => Promise.resolve([]), ["c0", "c1"], {
+    areSteps: false,
+    areKeepers: true,
+  });
+  expect(await learn("f")).toBe(true);
+  expect(known).toEqual([{ fleet: "f", keepers: [KEEPER, KEEPER] }]);
+  expect(learn("f")).toBeUndefined();
+  clock.nowMs += 5_000;
+  expect(await learn("f")).toBe(false);
+  // Told again, because a thread may have begun anew.
+  expect(known).toHaveLength(2);
 });

@@ -181,6 +181,7 @@ async function slowFleetWorker() {
     lobbyStore: createLobbyStore(directoryStore(path.join(notes, "store")), () => undefined),
     tickets: ticketPrinter(signingKey()),
     words,
+    keepersOf: () => Promise.resolve([]),
   });
   let hear: () => void = () => undefined;
   const hasOrder = new Promise<void>((resolve) => {

@@ -31,4 +31,5 @@ it("answers cold requests as a process of onnxruntime does", async () => {
   );
   // Of a host that keeps weights, and of one that keeps none.
   expect(bars.find(({ id }) => id === "cold-answers")).toMatchObject({ got: 4, holds: true });
+  expect(bars.find(({ id }) => id === "cold-where-kept")).toMatchObject({ holds: true });
 }, 360_000);

@@ -1,7 +1,7 @@
 import { totalmem } from "node:os";
 import { expect, it } from "vitest";
 import { parseHostId } from "../../domain/values/ids.ts";
-import { readKeptWeights } from "../../domain/lease/kept-weights.ts";
+import { keepersByService, readKeptWeights, serviceMark } from "../../domain/lease/kept-weights.ts";
 import { gib, watts } from "../../domain/values/units.ts";
 import { hostResources, hostWeightsBytes, withWeights } from "../../workers/host-resources.ts";
 
@@ -62,6 +62,12 @@ it("heartbeats tell what is kept, and only what has their form is read", () => {
   expect(withWeights(undefined, hosts.slice(1))).toBeUndefined();
   const beat = withWeights(undefined, hosts);
   expect([...readKeptWeights(beat)]).toEqual([["a/one", use]]);
+  const services = [serviceMark({ tenant: "lab", name: "pictures" }), "junk", 1];
+  const kept = readKeptWeights({ weights: { "a/b": { ...use, services } } });
+  expect([...kept.values()]).toEqual([{ ...use, services: services.slice(0, 1) }]);
+  const keepersOf = keepersByService([{ host: parseHostId("a/b"), services: [`${services[0]}`] }]);
+  expect(keepersOf({ tenant: "lab", name: "pictures" })).toEqual(new Set(["a/b"]));
+  expect(keepersOf({ tenant: "other", name: "pictures" })).toBeUndefined();
   expect(readKeptWeights({ weights: { "a/b": { ...use, bytes: -1 }, "no host": use } }).size).toBe(
     0,
   );

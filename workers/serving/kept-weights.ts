@@ -5,7 +5,7 @@
  * service of a model writes down, while it loads, each part as onnxruntime has optimised it, with the weights in a file beside: later ones map that
  * into their memory, and read, cut, check and try nothing of the model. What is kept is for one model file as it lies there (path, size,
  * times, number on its disk), one division into parts, one release of onnxruntime and one kind of processor. All files of a kept model begin with its key;
- * the one that describes it comes last, so a reader sees a whole model or none.
+ * the one that describes it comes last, so a reader sees a whole model or none. An empty one names the job that used it, by which placement finds the host.
  */
 
 import { createHash } from "node:crypto";
@@ -24,6 +24,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { PRIVATE_FILE } from "../../access/private-files.ts";
+import { wordMark } from "../../domain/lease/kept-weights.ts";
 import type { ServingPlan } from "../../domain/model/serving-plan.ts";
 import { weightsOf, type SessionPort } from "../../models/onnx/onnx-session.ts";
 import { onnxruntimeVersion } from "../../models/onnxruntime.ts";
@@ -34,6 +35,8 @@ export interface WeightsPlace {
   readonly dir: string;
   /** Of one model. */
   readonly mostBytes: number;
+  /** The name of the job that serves; absent by hand. */
+  readonly jobName?: string;
 }
 
 /** What is known of a kept model beside its weights. */
@@ -81,7 +84,8 @@ export function weightsKey({ modelFile, lies, plan, isBatching }: KeptFor): stri
 }
 
 /** The kept model, which counts as used by that; undefined when there is none that can be read. */
-export function findKept({ dir }: WeightsPlace, key: string): KeptModel | undefined {
+export function findKept(place: WeightsPlace, key: string): KeptModel | undefined {
+  const { dir } = place;
   const about = aboutFile(dir, key);
   try {
     // Of this user, as is all else in the folder, and of this form: `MADE` is part of its name.
@@ -90,6 +94,7 @@ export function findKept({ dir }: WeightsPlace, key: string): KeptModel | undefi
     const bytes = files.map((file) => sizeOf(file) + sizeOf(weightsOf(file)));
     const now = new Date();
     utimesSync(about, now, now);
+    markUse(place, key);
     return { ...facts, files, bytes: bytes.reduce((sum, each) => sum + each, 0) };
   } catch {
     return undefined;
@@ -106,10 +111,11 @@ export interface Keeping {
 
 /** Undefined where the model is too large, there is no room, or another service writes it at this moment. */
 export function beginKeeping(
-  { dir, mostBytes }: WeightsPlace,
+  place: WeightsPlace,
   key: string,
   modelBytes: number,
 ): Keeping | undefined {
+  const { dir, mostBytes } = place;
   const writing = join(dir, `${key}.writing`);
   const drop = (): void => {
     removeKept({ dir }, key);
@@ -129,6 +135,7 @@ export function beginKeeping(
         const files = facts.parts.map((_, part) => partFile(dir, { key, part }));
         const bytes = files.reduce((sum, file) => sum + sizeOf(file) + sizeOf(weightsOf(file)), 0);
         if (bytes > mostBytes) throw new Error("it takes more than one model may");
+        markUse(place, key);
         const about = aboutFile(dir, key);
         writeFileSync(`${about}.new`, JSON.stringify(facts), { mode: PRIVATE_FILE });
         renameSync(`${about}.new`, about);
@@ -152,6 +159,19 @@ export function removeKept({ dir }: Pick<WeightsPlace, "dir">, key: string): voi
   } catch {
     // The agent removes what is left.
   }
+}
+
+/** Of one model; beyond them the former ones are forgotten. */
+const MOST_MARKS = 16;
+
+function markUse({ dir, jobName }: WeightsPlace, key: string): void {
+  if (jobName === undefined) return;
+  const own = `${key}.for-${wordMark(jobName)}`;
+  const marks = readdirSync(dir).filter((name) => name.startsWith(`${key}.for-`));
+  if (marks.includes(own)) return;
+  if (marks.length >= MOST_MARKS)
+    for (const name of marks) rmSync(join(dir, name), { force: true });
+  writeFileSync(join(dir, own), "", { mode: PRIVATE_FILE });
 }
 
 const aboutFile = (dir: string, key: string): string => join(dir, `${key}.json`);

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { serviceMark, wordMark } from "../../../domain/lease/kept-weights.ts";
 import { openWeightsPool, removeLeftPools } from "../../../agent/system/weights-pool.ts";
 
 const NOW_MS = 1_000_000_000;
@@ -61,7 +62,24 @@ describe("a weights pool", () => {
     expect([...readdirSync(lab), ...readdirSync(other)].sort()).toEqual(
       ["new.0.onnx.weights", "new.json", "newest.0.onnx.weights", "newest.json"].sort(),
     );
-    expect(pool.use()).toEqual({ models: 2, bytes: 200, budgetBytes: 250 });
+    expect(pool.use()).toEqual({ models: 2, bytes: 200, budgetBytes: 250, services: [] });
+  });
+
+  it("tells which services used what it keeps, the last one first, by its own word of the tenant", () => {
+    const [lab, other] = [areaOf(1_000), areaOf(1_000, "other", 1_000)];
+    leave(lab, "a", { usedAtMs: NOW_MS - 2_000 });
+    leave(other, "b", { usedAtMs: NOW_MS - 1_000 });
+    const marked = (area: string, file: string): void => writeFileSync(join(area, file), "");
+    marked(lab, `a.for-${wordMark("pictures")}`);
+    marked(other, `b.for-${wordMark("pictures")}`);
+    marked(other, "b.for-junk");
+    // Of a model that is no more.
+    marked(other, `c.for-${wordMark("words")}`);
+    const want = ["other", "lab"].map((tenant) => serviceMark({ tenant, name: "pictures" }));
+    expect(poolOf(1_000).use().services).toEqual(want);
+    poolOf(150).trim(NOW_MS);
+    expect(poolOf(150).use().services).toEqual(want.slice(0, 1));
+    expect(readdirSync(lab)).toEqual([]);
   });
 
   it("takes a time to come for now", () => {

@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { identityOf } from "../../../activities/serving-planner.ts";
+import { wordMark } from "../../../domain/lease/kept-weights.ts";
 import { servingPlanText, type ServingPlan } from "../../../domain/model/serving-plan.ts";
 import { trialFeeds } from "../../../models/onnx/onnx-feeds.ts";
 import { readOnnxModel } from "../../../models/onnx/onnx-model.ts";
@@ -108,6 +109,22 @@ describe("weights that a host keeps", () => {
       { name: "x", type: "float32", shape: expect.anything() },
     ]);
     expect(await answersOf(opened.service)).toEqual(want);
+  });
+
+  it("name the jobs that used them, a bounded number", async () => {
+    const plan = await planFor(1);
+    place = { ...place, jobName: "pictures" };
+    await first(plan);
+    const marks = (): readonly string[] =>
+      readdirSync(place.dir).flatMap((name) => name.split(".for-")[1] ?? []);
+    expect(marks()).toEqual([wordMark("pictures")]);
+    expect(findKept(place, keyOf(plan))).toBeDefined();
+    expect(marks()).toHaveLength(1);
+    for (let job = 0; job < 40; job += 1) {
+      findKept({ ...place, jobName: `job-${String(job)}` }, keyOf(plan));
+      expect(marks().length).toBeLessThanOrEqual(16);
+    }
+    expect(marks()).toContain(wordMark("job-39"));
   });
 
   it("are those of one file as it lies there, of one division and of one rule for batches", async () => {
