@@ -96,6 +96,43 @@ export const LOADER_VARIABLES = [
   "SHELLOPTS",
   "PS4",
 ] as const;
+/**
+ * Where a policy names commands, these are denied, too: each changes which program a plain name is, or where interpreters, runtimes and libraries of
+ * GPUs look for code. Programs without such a wall may set them.
+ */
+export const SEARCH_VARIABLES = [
+  "PATH",
+  "HOME",
+  "CLASSPATH",
+  "GEM_HOME",
+  "GEM_PATH",
+  "JAVA_TOOL_OPTIONS",
+  "JDK_JAVA_OPTIONS",
+  "_JAVA_OPTIONS",
+  "JULIA_LOAD_PATH",
+  "LUA_CPATH",
+  "LUA_INIT",
+  "LUA_PATH",
+  "NODE_PATH",
+  "OPENSSL_CONF",
+  "OPENSSL_ENGINES",
+  "OPENSSL_MODULES",
+  "PERL5DB",
+  "PERL5LIB",
+  "PERLLIB",
+  "PYTHONBREAKPOINT",
+  "PYTHONHOME",
+  "PYTHONPATH",
+  "PYTHONPLATLIBDIR",
+  "PYTHONUSERBASE",
+  "PYTHONWARNINGS",
+  "RUBYLIB",
+  "R_LIBS",
+  "R_PROFILE",
+  "R_PROFILE_USER",
+] as const;
+/** Libraries that drivers of GPUs and collectives load by a variable. */
+const LOADED_BY_DRIVERS = /^(?:\w+_INJECTION(?:32|64)_PATH|NCCL_\w+_PLUGIN|OCL_ICD_\w+|VK_\w+)$/;
 /** The dynamic linker, libc and bash obey more such names than a list could hold. */
 const LOADER_PREFIXES = ["LD_", "GLIBC_", "MALLOC_", "BASH"] as const;
 /** What begins so configures the tools that start images, and what these mount. */
@@ -244,10 +281,17 @@ function contentRefusal(
   const refused =
     question.image && imageRefusal(policy, file, { ...question, image: question.image });
   if (refused !== undefined) return refused;
-  const denied = new Set<string>([...LOADER_VARIABLES, ...deniedEnv]);
+  const isWalled = policy.commands !== undefined;
+  const denied = new Set<string>([
+    ...LOADER_VARIABLES,
+    ...deniedEnv,
+    ...(isWalled ? SEARCH_VARIABLES : []),
+  ]);
   const name = [...Object.keys(env), ...Object.keys(secrets)].find(
     (variable) =>
-      denied.has(variable) || LOADER_PREFIXES.some((prefix) => variable.startsWith(prefix)),
+      denied.has(variable) ||
+      LOADER_PREFIXES.some((prefix) => variable.startsWith(prefix)) ||
+      (isWalled && LOADED_BY_DRIVERS.test(variable)),
   );
   return name === undefined ? undefined : `${file} denies the environment variable ${name}`;
 }

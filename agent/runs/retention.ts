@@ -34,7 +34,7 @@ export function overdue<Launch extends EndedLaunch>(
     .filter(({ atMs }, index) => index >= keepCount || nowMs - atMs > keepMs);
 }
 
-/** The number of folders removed. */
+/** The number of folders removed. Throws the system's first error once it has tried all: no user keeps those of others by filling an own one. */
 export function removeOldLaunches(host: AgentHost, retention: Retention, nowMs: number): number {
   const { files } = host.system;
   const open = new Set(
@@ -45,7 +45,15 @@ export function removeOldLaunches(host: AgentHost, retention: Retention, nowMs: 
     .filter((name) => !open.has(name))
     .map((name) => ({ name, atMs: endedAtMs(files, join(host.layout.leases, name)) }));
   const old = overdue(closed, retention, nowMs);
-  for (const { name } of old) files.remove(join(host.layout.leases, name));
+  const errors: unknown[] = [];
+  for (const { name } of old) {
+    try {
+      files.remove(join(host.layout.leases, name));
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
   return old.length;
 }
 

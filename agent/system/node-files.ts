@@ -13,9 +13,11 @@ import {
   readSync,
   realpathSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statfsSync,
   statSync,
+  unlinkSync,
   watch,
   writeFileSync,
   writeSync,
@@ -74,7 +76,10 @@ export const nodeFiles: Files = {
   },
   rename: renameSync,
   link: linkSync,
-  remove: (path) => rmSync(path, { recursive: true, force: true }),
+  remove: (path) => {
+    if (process.getuid?.() === 0) removeAsRoot(path);
+    else rmSync(path, { recursive: true, force: true });
+  },
   list: (dir) => ifThere(() => readdirSync(dir)) ?? [],
   listOwned: (dir, uid, choose) => {
     const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
@@ -151,6 +156,41 @@ function ownedIn(
     const found = lstatSync(`${inside}/${name}`, { throwIfNoEntry: false });
     return found === undefined ? [] : [{ name, fact: factOf(found) }];
   });
+}
+
+/** How often what changes while it is removed is looked at again. */
+const LOOKS = 3;
+
+/**
+ * Removes a file, or a folder with what is in it, whoever's that is: each folder is opened without following a link, and emptied by that handle. By its path, a
+ * user to whom a folder was handed could put a link in its place between the look and the removal, and root would empty what the link leads to.
+ */
+function removeAsRoot(path: string, look = 1): void {
+  try {
+    if (!isUnlinked(path)) {
+      const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+      withFile(path, flags, (handle) => {
+        const inside = `/proc/self/fd/${String(handle)}`;
+        for (const name of readdirSync(inside)) removeAsRoot(`${inside}/${name}`);
+      });
+      ifThere(() => rmdirSync(path));
+    }
+  } catch (error) {
+    // What became a link meanwhile is still there.
+    if (!hasErrorCode(error, "ENOTEMPTY") || look === LOOKS) throw error;
+    removeAsRoot(path, look + 1);
+  }
+}
+
+/** False for a folder; true also where there is nothing. */
+function isUnlinked(path: string): boolean {
+  try {
+    ifThere(() => unlinkSync(path));
+    return true;
+  } catch (error) {
+    if (hasErrorCode(error, "EISDIR") || hasErrorCode(error, "EPERM")) return false;
+    throw error;
+  }
 }
 
 function ifThere<T>(read: () => T): T | undefined {

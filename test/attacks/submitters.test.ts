@@ -294,6 +294,16 @@ ${isRoot ? "users: { research: nobody }\n" : ""}`,
       /does not allow the command/,
     ],
     ["LD_PRELOAD", { command: ["sh"], env: { LD_PRELOAD: "/tmp/x.so" } }, /LD_PRELOAD/],
+    [
+      "a PATH on which the allowed command is the job's own",
+      { command: ["sh", "-c", "id"], env: { PATH: "/tmp/mine" } },
+      /denies the environment variable PATH/,
+    ],
+    [
+      "a library that a driver loads",
+      { command: ["sh"], env: { CUDA_INJECTION64_PATH: "/tmp/x.so" } },
+      /CUDA_INJECTION64_PATH/,
+    ],
     ["a variable that it denies", { command: ["sh"], env: { SSH_AUTH_SOCK: "/x" } }, /SSH_AUTH/],
     [
       "a checkpoint command that it does not name",

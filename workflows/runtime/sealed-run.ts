@@ -1,9 +1,9 @@
 /**
  * @file Says with what a run asks for how its own input came, where that may be a reason to refuse it. It issues no commands.
  *
- * Of a flawed input the activities that the run asks for say so in a header, until the first has answered, and workers with keys refuse them
- * (`workers/sealed-tasks.ts`). So such a run does nothing, and one that began before there were keys goes on. Workflows that tell an activity of the flaw
- * themselves have no such header.
+ * Of a flawed input the activities that the run asks for say so in a header, and workers with keys refuse them (`workers/sealed-tasks.ts`), until one has
+ * answered under a key that binds: somebody with the keys has heard the run then. What comes in the open proves nothing, because whoever takes a task of our queues
+ * answers it. So such a run does nothing, and one that began before there were keys goes on. Workflows that tell an activity of the flaw themselves have no such header.
  */
 
 import {
@@ -25,7 +25,7 @@ const TOLD_BY_HEADER: ReadonlySet<string> = new Set([
 ]);
 
 export const interceptors: WorkflowInterceptorsFactory = () => {
-  /** Until an activity has answered. */
+  /** Until somebody with the keys has answered. */
   let came: CameFlawed | undefined;
 
   const withFlaw = <Input extends ActivityInput | LocalActivityInput>(input: Input): Input =>
@@ -51,8 +51,10 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
             if (flaw !== undefined && TOLD_BY_HEADER.has(workflowType))
               came = { flaw, atMs: startTime.getTime() };
           }
-          // One that was refused has answered, too.
-          if (jobs.some(({ resolveActivity: answer }) => isSet(answer?.result?.completed)))
+          const answers = jobs.map(
+            ({ resolveActivity: answer }) => answer?.result?.completed?.result,
+          );
+          if (answers.some((answer) => isSet(answer) && flawOf([answer]) === undefined))
             came = undefined;
           next(input);
         },
