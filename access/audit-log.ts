@@ -3,7 +3,8 @@
  *
  * Each line has the hash of the one before, so a line that is changed, left out or put in between shows; one that is cut off at the end does not, which
  * is why `orbweaver audit` prints the last hash to be kept elsewhere. A file that was damaged is never mended: the next line says so and goes on.
- * Refusals of one sender are counted, not written, beyond a number in a minute, so that nobody fills the disk.
+ * Refusals of one sender are counted, not written, beyond a number in a minute, so that nobody fills the disk. The last of them is written with their
+ * number once the minute is over, when somebody asks next, and at the end.
  */
 
 import { createHash } from "node:crypto";
@@ -33,7 +34,7 @@ const lineSchema = z.object({
   job: z.string().exactOptional(),
   verdict: z.enum(["accepted", "refused", "failed"]),
   why: z.string().exactOptional(),
-  /** Refusals like this one that were counted since the last line of this sender. */
+  /** Refusals of this sender that were counted before this one, since its last line. */
   more: z.number().int().exactOptional(),
   former: z.string(),
   hash: z.string(),
@@ -44,6 +45,15 @@ export type AuditEntry = Omit<AuditLine, "seq" | "atMs" | "former" | "hash" | "m
 export interface AuditLog {
   readonly add: (entry: AuditEntry) => void;
   readonly close: () => void;
+}
+
+/** Of refusals, in its minute. */
+interface Sender {
+  sinceMs: number;
+  written: number;
+  /** Counted, and not written. */
+  left: number;
+  last?: AuditEntry;
 }
 
 const FIRST = "0".repeat(43);
@@ -64,7 +74,9 @@ export function openAuditLog(
   const last = lastLine(handle);
   let seq = last.line?.seq ?? 0;
   let former = last.line?.hash ?? FIRST;
-  const senders = new Map<string, { sinceMs: number; written: number; left: number }>();
+  const senders = new Map<string, Sender>();
+  /** Those of whom some refusals were counted and not written. */
+  const counted = new Set<Sender>();
 
   /** A line that the disk took only a part of is ended before the next. */
   let isTorn = last.isDamaged;
@@ -107,25 +119,43 @@ export function openAuditLog(
       0,
     );
   }
+  function writeCounted(isWanted: (sender: Sender) => boolean): void {
+    for (const sender of counted) {
+      const { last, left } = sender;
+      if (last === undefined || !isWanted(sender)) continue;
+      write(last, left - 1);
+      counted.delete(sender);
+      sender.left = 0;
+    }
+  }
   return {
     add(entry) {
+      const now = nowMs();
+      writeCounted(({ sinceMs }) => now - sinceMs >= MINUTE_MS);
       if (entry.verdict !== "refused") return write(entry, 0);
       const key = JSON.stringify([entry.who, entry.from]);
-      const now = nowMs();
-      if (senders.size >= MOST_SENDERS) senders.clear();
+      if (senders.size >= MOST_SENDERS) {
+        writeCounted(() => true);
+        senders.clear();
+      }
       const known = senders.get(key) ?? { sinceMs: now, written: 0, left: 0 };
       senders.set(key, known);
       if (now - known.sinceMs >= MINUTE_MS) Object.assign(known, { sinceMs: now, written: 0 });
       if (known.written >= REFUSALS_A_MINUTE) {
         known.left += 1;
+        known.last = entry;
+        counted.add(known);
         return;
       }
       known.written += 1;
-      write(entry, known.left);
-      known.left = 0;
+      write(entry, 0);
     },
     close() {
-      closeSync(handle);
+      try {
+        writeCounted(() => true);
+      } finally {
+        closeSync(handle);
+      }
     },
   };
 }

@@ -133,6 +133,8 @@ export const SEARCH_VARIABLES = [
 ] as const;
 /** Libraries that drivers of GPUs and collectives load by a variable. */
 const LOADED_BY_DRIVERS = /^(?:\w+_INJECTION(?:32|64)_PATH|NCCL_\w+_PLUGIN|OCL_ICD_\w+|VK_\w+)$/;
+/** With a `=` in it, a name sets the variable before that. Who submits with a client of their own has passed no reader of job files. */
+const PLAIN_VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** The dynamic linker, libc and bash obey more such names than a list could hold. */
 const LOADER_PREFIXES = ["LD_", "GLIBC_", "MALLOC_", "BASH"] as const;
 /** What begins so configures the tools that start images, and what these mount. */
@@ -289,11 +291,14 @@ function contentRefusal(
   ]);
   const name = [...Object.keys(env), ...Object.keys(secrets)].find(
     (variable) =>
+      !PLAIN_VARIABLE.test(variable) ||
       denied.has(variable) ||
       LOADER_PREFIXES.some((prefix) => variable.startsWith(prefix)) ||
       (isWalled && LOADED_BY_DRIVERS.test(variable)),
   );
-  return name === undefined ? undefined : `${file} denies the environment variable ${name}`;
+  return name === undefined
+    ? undefined
+    : `${file} denies the environment variable ${JSON.stringify(name)}`;
 }
 
 function mayName({ secrets }: HostPolicy, tenant: string, reference: string): boolean {

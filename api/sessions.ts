@@ -119,15 +119,24 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     },
   });
 
-  function takeAgent({ request, socket, first, onKnown }: Upgrade): void {
+  function takeAgent({ request, socket, first, onKnown }: Upgrade, door: Door): void {
     const signed = request.headers["x-orbweaver-ticket"];
     const key = request.headers["x-orbweaver-key"];
     const check = checkSessionTicket(signed, parts.served.ownKeys());
-    if (check.kind === "refused" || typeof key !== "string") return refuse(socket, 401);
-    const { nonce, ends, principal } = check.ticket;
+    const refused = (why: string, job?: string): void => {
+      const line = { who: door.who, from: door.fromOf(socket), act: "session-agent" };
+      const about = job === undefined ? {} : { job };
+      parts.audit.add({ ...line, ...about, verdict: "refused", why });
+      refuse(socket, 401);
+    };
+    if (check.kind === "refused") return refused(check.reason);
+    const { nonce, ends, principal, job } = check.ticket;
+    if (typeof key !== "string") return refused("it shows no key of its own", job);
     const known = open.get(nonce);
-    const isTaken = known?.key !== undefined && known.key !== key;
-    if (Date.now() > ends || ended.has(nonce) || isTaken) return refuse(socket, 401);
+    if (known?.key !== undefined && known.key !== key)
+      return refused(`the ticket of ${principal} is in use by another agent`, job);
+    if (Date.now() > ends || ended.has(nonce))
+      return refused(`the session of ${principal} is over`, job);
     open.set(nonce, { ...known, of: known?.of ?? principal, key });
     onKnown?.();
     sockets.handleUpgrade(request, socket, first, (agent) => {
@@ -270,7 +279,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
       // It may go while it is asked who it is.
       upgrade.socket.on("error", () => upgrade.socket.destroy());
       const pathname = urlOf(upgrade.request)?.pathname;
-      if (pathname === AGENT_PATH) takeAgent(upgrade);
+      if (pathname === AGENT_PATH) takeAgent(upgrade, door);
       else if (pathname === CLIENT_PATH) await takeClient(upgrade, door);
       else refuse(upgrade.socket, 404);
     },

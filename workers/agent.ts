@@ -54,7 +54,7 @@ import { hostLayout } from "../agent/system/state-layout.ts";
 import { watchUnattended } from "../agent/runs/unattended-run.ts";
 import type { AskTuner } from "../protocol/collective-files.ts";
 import { tunerOver } from "../activities/launch-extras/collectives.ts";
-import type { PresenceActivities, RunActivities } from "../protocol/agent-contract.ts";
+import type { PresenceActivities, RunActivities, RunOrder } from "../protocol/agent-contract.ts";
 import type { ClusterId, HostId } from "../domain/values/ids.ts";
 import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { HealthRules } from "./health-file.ts";
@@ -66,7 +66,7 @@ import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
 import { removeOldOutput } from "./old-output.ts";
-import { onlyFrom, orderCheck } from "./order-check.ts";
+import { onlyFrom, onlyFromItsJob, orderCheck } from "./order-check.ts";
 import { sessionCheck } from "./session-check.ts";
 import { packageRoot } from "./server/package-root.ts";
 import { jobUidOf, ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
@@ -361,17 +361,14 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     Worker.create({
       ...common,
       taskQueue: agent.runQueue,
-      activities: onlyInContact(runs, {
-        contacts,
-        clock: nodeSystem.clock,
-        isKnown: (order) => {
-          const host = hosts.get(order.host);
-          return (
-            host === undefined || findRun(host, refOf(order), order.jobId).stored !== undefined
-          );
-        },
-        cancelled: () => temporalTask().cancelled,
-      }),
+      activities: onlyFromItsJob(
+        onlyInContact(runs, {
+          contacts,
+          clock: nodeSystem.clock,
+          isKnown: (order) => isStored(hosts.get(order.host), order),
+          cancelled: () => temporalTask().cancelled,
+        }),
+      ),
       // Two for each GPU, because the next run may prepare while one ends.
       maxConcurrentActivityTaskExecutions: Math.max(LEAST_RUN_SLOTS, 2 * gpuCount),
     }),
@@ -389,6 +386,9 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     }),
   ]);
 }
+
+const isStored = (host: AgentHost | undefined, order: RunOrder): boolean =>
+  host === undefined || findRun(host, refOf(order), order.jobId).stored !== undefined;
 
 /** Beside this file when compiled; sources use the copy of the last build. */
 function defaultShimPath(): string {

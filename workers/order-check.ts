@@ -12,7 +12,7 @@ import { checkJobProof } from "../access/job-proof.ts";
 import { checkTicket, submitterIn, ticketMismatch, type TicketUse } from "../access/ticket.ts";
 import type { OrderCheck } from "../agent/ports/order-check.ts";
 import { failure } from "../agent/system/failures.ts";
-import type { LeaseOrder } from "../protocol/agent-contract.ts";
+import type { LeaseOrder, RunActivities } from "../protocol/agent-contract.ts";
 import { fleetWorkflowId } from "../protocol/messages.ts";
 import { PROOF_AGE_MS, PROOF_MEMO, READER_CONTENT } from "../protocol/signed-job.ts";
 import { memoOf } from "./workflow-memo.ts";
@@ -83,6 +83,19 @@ function ticketRefusal(
     ? undefined
     : `the order comes from ${sender}, not from its job`;
 }
+
+/**
+ * `run` for the job's own workflow alone, by the server's word. Asked before the folder of the launch is looked for: a launch that runs, or is over, is only watched and
+ * reported, with the last lines of its output, whoever has submitted it.
+ */
+export const onlyFromItsJob = ({ run }: RunActivities): RunActivities => ({
+  run: async (order) => {
+    const found = senderId();
+    if (found !== order.jobId || found !== order.workflowId)
+      throw failure("NOT_ALLOWED", `the order comes from ${found}, not from its job`);
+    return await run(order);
+  },
+});
 
 /** The activities of one sender alone, by the id of its workflow. */
 export function onlyFrom<Activities extends object>(

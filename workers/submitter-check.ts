@@ -115,7 +115,9 @@ export function submitterCheck(
       env,
       ...(secrets !== undefined && { secrets }),
       agent,
-      ...(checkpoint?.order.kind === "command" && { checkpointCommand: checkpoint.order.command }),
+      // Whatever is no signal is started (`agent/runs/checkpoint-order.ts`), and nobody has parsed it.
+      ...(checkpoint !== undefined &&
+        checkpoint.order.kind !== "signal" && { checkpointCommand: checkpoint.order.command }),
       ...(container !== undefined && {
         image: container,
         folders: [workdir, checkpoint?.dir].filter((path) => path !== undefined),

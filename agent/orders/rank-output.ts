@@ -25,6 +25,9 @@ export interface RankOutput {
 export function findOutput(host: AgentHost, query: LogQuery): RankOutput {
   const { system } = host;
   const leaseDir = host.layout.leaseDir(query.leaseId);
+  // Each is the name of a folder, and a launch that was refused has no plan to look them up in.
+  if (![query.rank, query.task ?? 0].every(Number.isSafeInteger))
+    throw failure("RUN_UNKNOWN", `a rank or a task of ${query.jobId} is no whole number`);
   const newest = newestOrder(host, query.leaseId);
   if (newest?.jobId !== query.jobId) {
     throw failure(

@@ -242,8 +242,12 @@ export const maskOn = ({ gang, host }: RunOrder): number =>
 export const isFollowedBy = (earlier: RunOrder, later: RunOrder): boolean =>
   earlier.leaseId === later.leaseId && (earlier.taskBatch?.seq ?? 0) < (later.taskBatch?.seq ?? 0);
 
-const dirOf = ({ layout }: AgentHost, { leaseId, batchSeq }: RunRef): string =>
-  batchSeq === undefined ? layout.leaseDir(leaseId) : batchDir(layout.leaseDir(leaseId), batchSeq);
+/** Throws NOT_ALLOWED for a batch whose number is none: orders are not parsed, and `../` would lead to a launch that somebody else has written. */
+function dirOf({ id, layout }: AgentHost, { leaseId, batchSeq }: RunRef): string {
+  if (batchSeq === undefined) return layout.leaseDir(leaseId);
+  if (Number.isSafeInteger(batchSeq)) return batchDir(layout.leaseDir(leaseId), batchSeq);
+  throw failure("NOT_ALLOWED", `${id}: a batch of ${leaseId} has no whole number`);
+}
 
 function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): LocalRun {
   const dir = dirOf(host, ref);

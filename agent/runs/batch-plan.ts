@@ -60,6 +60,8 @@ export function batchTrouble(order: RunOrder): string | undefined {
   if (batch === undefined) return undefined;
   const { tasks, slots, gpusPerTask, seq } = batch;
   const what = `batch ${seq} of ${tasks.length} tasks`;
+  // Each has a folder of that name.
+  if (!tasks.every(Number.isSafeInteger)) return `batch ${seq} names a task that has no number`;
   if (new Set(tasks).size < tasks.length) return `${what} names a task twice`;
   if (gang.length > 1) {
     return tasks.length === 1 && slots === 1

@@ -6,8 +6,9 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { lstatSync, readdirSync, renameSync, rmdirSync, rmSync } from "node:fs";
+import { lstatSync, readdirSync, renameSync, rmdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { nodeFiles } from "../../agent/system/node-files.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
 import { namesIn } from "./measure.ts";
 
@@ -21,7 +22,7 @@ export interface Disk {
 
 export const realDisk: Disk = {
   rename: renameSync,
-  remove: (path) => rmSync(path, { recursive: true, force: true }),
+  remove: nodeFiles.remove,
   removeEmpty: rmdirSync,
 };
 
@@ -90,13 +91,19 @@ export function putBack(folder: string, disk: Disk = realDisk): PutBack {
 export const failure = (path: string, error: unknown): string =>
   `${path}: ${error instanceof Error ? error.message : String(error)}`;
 
-/** Where something has its name by now, what is not in that comes back into it; a file is there again by the same hash. */
+/**
+ * Where something has its name by now, what is not in that comes back into it; a file is there again by the same hash. Throws where that is a folder of a job's
+ * user, or a link: it would lead root to wherever that user wants the files.
+ */
 function comeBack(aside: string, path: string, disk: Disk): void {
-  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return disk.rename(aside, path);
+  const there = lstatSync(path, { throwIfNoEntry: false });
+  if (there === undefined) return disk.rename(aside, path);
   if (!lstatSync(aside).isDirectory()) return disk.remove(aside);
-  const there = new Set(readdirSync(path));
+  if (!there.isDirectory() || there.uid !== process.getuid?.())
+    throw new Error(`${path} is there again, and not of this user; what was in it is in ${aside}`);
+  const names = new Set(readdirSync(path));
   for (const name of readdirSync(aside)) {
-    if (there.has(name)) comeBack(join(aside, name), join(path, name), disk);
+    if (names.has(name)) comeBack(join(aside, name), join(path, name), disk);
     else disk.rename(join(aside, name), join(path, name));
   }
   disk.removeEmpty(aside);

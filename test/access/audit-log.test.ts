@@ -80,13 +80,32 @@ it("refusals of one sender are counted beyond twenty a minute; others and orders
   log.add(entry({ who: "bob", verdict: "refused" }));
   for (let at = 0; at < 30; at += 1) log.add(entry());
   nowMs += 60_000;
-  log.add(refused);
-  log.close();
+  log.add(entry({ who: "bob", verdict: "refused" }));
   const { lines } = readAuditLog(file);
   const ofEve = lines.filter(({ who }) => who === "eve");
   expect(ofEve).toHaveLength(21);
-  expect(ofEve.at(-1)?.more).toBe(980);
-  expect(lines).toHaveLength(21 + 1 + 30);
+  expect(ofEve.at(-1)?.more).toBe(979);
+  expect(lines).toHaveLength(21 + 1 + 30 + 1);
+  log.close();
+  expect(readAuditLog(file).lines).toHaveLength(lines.length);
+});
+
+it("no refusal goes without being counted: not at the end, and not when there are too many senders to remember", () => {
+  const log = openAuditLog(file, () => 1);
+  for (let at = 0; at < 25; at += 1) log.add(entry({ who: "eve", verdict: "refused" }));
+  for (let at = 0; at < 10_000; at += 1)
+    log.add(entry({ from: `::${String(at)}`, verdict: "refused" }));
+  for (let at = 0; at < 22; at += 1) log.add(entry({ who: "mallory", verdict: "refused" }));
+  log.close();
+  const { lines, brokenAt } = readAuditLog(file);
+  const more = lines.flatMap((line) => (line.more === undefined ? [] : [[line.who, line.more]]));
+  expect([more, brokenAt]).toEqual([
+    [
+      ["eve", 4],
+      ["mallory", 1],
+    ],
+    undefined,
+  ]);
 });
 
 /** A disk that takes so many bytes at the next writes, and none where it is full. */

@@ -1,4 +1,4 @@
-/** Which secrets a tenant may name on a host with a policy. */
+/** Which secrets a tenant may name on a host with a policy, and which variables its jobs may set. */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -67,4 +67,42 @@ describe("a host policy", () => {
       expect(() => policyWith(`secrets: { research: ["${rule}"] }`)).toThrow(/no file:/);
     },
   );
+});
+
+describe("variables of a job", () => {
+  const given = (policy: HostPolicy, env: Record<string, string>) =>
+    trustRefusal(
+      { kind: "policy", file: "agent.yaml", policy },
+      { publicKey, name: "ada", signedAtMs: 0 },
+      { tenant: "research", command: ["sh"], env, agent: { name: "svc", isRoot: false } },
+    );
+  const DENIED = [
+    "LD_PRELOAD",
+    "ENV=/tmp/x",
+    "PATH=/tmp/mine:",
+    "A B",
+    "",
+    "A\0B",
+    "SSH_AUTH_SOCK",
+  ];
+
+  it.each(DENIED)("%j is denied by each policy", (name) => {
+    expect(given(policyWith("deniedEnv: [SSH_AUTH_SOCK]"), { [name]: "1" })).toContain(
+      `denies the environment variable ${JSON.stringify(name)}`,
+    );
+  });
+
+  it.each(["PATH", "HOME", "PYTHONPATH", "CUDA_INJECTION64_PATH", "NCCL_NET_PLUGIN"])(
+    "%s is denied where the policy names commands, and nowhere else",
+    (name) => {
+      const env = { [name]: "/tmp/mine" };
+      expect(given(policyWith("commands: [sh]"), env)).toContain(name);
+      expect(given(policyWith(""), env)).toBeUndefined();
+    },
+  );
+
+  it("others are allowed", () => {
+    const env = { OMP_NUM_THREADS: "4", NCCL_DEBUG: "INFO", _x1: "" };
+    expect(given(policyWith("commands: [sh]"), env)).toBeUndefined();
+  });
 });

@@ -29,6 +29,28 @@ import {
 
 afterEach(removeFolders);
 
+/** Of whoever takes a task of a job's workflow: no order is parsed. */
+describe("an order whose numbers are paths", () => {
+  const path = `${"../".repeat(20)}tmp/elsewhere` as unknown as number;
+
+  it("opens no launch elsewhere, makes no folder of a task there, and reads no output there", async () => {
+    const agent = testAgent();
+    const order = batchOf("echo out", { tasks: [0] });
+    const { taskBatch } = order;
+    const run = (more: object) =>
+      agent.runs.run({ ...order, taskBatch: { ...taskBatch, ...more } });
+    await expect(run({ seq: path })).rejects.toMatchObject({ type: "NOT_ALLOWED" });
+    await expect(run({ tasks: [path] })).rejects.toMatchObject({ type: "HOST_REFUSED" });
+    expect(await agent.runs.run(order)).toMatchObject({ end: "completed" });
+    for (const query of [{ task: 0, rank: path }, { task: path }])
+      await expect(agent.orders.readLogs(queryOf(order, query))).rejects.toMatchObject({
+        type: "RUN_UNKNOWN",
+      });
+    const stop = { ...stopTasksOf(order, 0), batchSeq: path };
+    await expect(agent.orders.stopTasks(stop)).rejects.toMatchObject({ type: "NOT_ALLOWED" });
+  });
+});
+
 describe("a batch of array tasks", () => {
   it("runs them all in order, as many at a time as it has slots, and reports one end for each", async () => {
     const dir = folder();

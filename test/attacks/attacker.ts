@@ -15,6 +15,13 @@ export interface Attacker {
     activity: string,
     ...order: readonly unknown[]
   ): Promise<unknown>;
+  /** The same from a workflow of this id, and what it fails for. */
+  orderAs(
+    workflowId: string,
+    queue: string | undefined,
+    activity: string,
+    order: unknown,
+  ): Promise<string>;
   /** Starts one that looks like a job and answers so when it is asked for its view. */
   job(workflowId: string, view: unknown): Promise<WorkflowHandle>;
   stop(): Promise<void>;
@@ -48,6 +55,17 @@ export async function startAttacker(
         taskQueue,
         args: [queue, activity, ...order],
       }),
+    orderAs: async (workflowId, queue, activity, order) => {
+      try {
+        const args = [queue, activity, order];
+        const said = await client.workflow.execute("forgedOrder", { workflowId, taskQueue, args });
+        return `obeyed: ${JSON.stringify(said)}`;
+      } catch (error) {
+        let cause = error;
+        while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause;
+        return cause instanceof Error ? cause.message : String(cause);
+      }
+    },
     job: (workflowId, view) =>
       client.workflow.start(JOB_WORKFLOW, { workflowId, taskQueue, args: [view] }),
     stop: async () => {

@@ -6,7 +6,7 @@
 
 import { WorkflowFailedError } from "@temporalio/client";
 import { ActivityFailure } from "@temporalio/common";
-import { mkdtempSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -108,6 +108,54 @@ it("orders to stop, to fence and to show output do nothing, and the victim and i
   const next = await world.cli(["submit", "--wait", "--gpus", "8", "--", "true"]);
   expect(next.code).toBe(0);
   expect((await world.ledger()).nextToken).toBeLessThan(1_000);
+});
+
+it("an order to run tells an attacker nothing of a job that runs or is over, and opens no launch that the attacker has written", async () => {
+  const { jobId, job, lease, host, agent } = await runningVictim();
+  const order = {
+    ...{ jobId, jobName: "victim", workflowId: jobId, workflowRunId: "r" },
+    ...{ leaseId: lease?.id, token: lease?.token, attempt: 1, host, prepareTimeoutMs: 5_000 },
+    gang: [{ host, mask: 1, address: "127.0.0.1" }],
+    holder: { runId: "r", seq: 1, class: "training", tenant: "default" },
+    run: { command: ["true"], env: {}, graceMs: 1_000 },
+  };
+  const toRun = async (more: object): Promise<string> =>
+    await refusalOf(agent?.runQueue, "run", { ...order, ...more });
+  const running = toRun({});
+  await job.cancel({ isForced: true });
+  await job.outcome();
+  expect(await running).toContain("not from its job");
+  expect(await toRun({})).toContain("not from its job");
+
+  // Over already, by its files; the output of its rank is a link to what the agent's user alone may read.
+  const launch = join(dir, "launch");
+  mkdirSync(join(launch, "ranks/0"), { recursive: true });
+  const secret = join(dir, "of-the-agent");
+  writeFileSync(secret, "a secret of the agent", { mode: 0o600 });
+  symlinkSync(secret, join(launch, "ranks/0", `${"0".repeat(16)}.log`));
+  const status = {
+    ...{ phase: "ended", startedAtMs: 1, endedAtMs: 2 },
+    ranks: [{ rank: 0, end: { exitCode: 1, atMs: 2 } }],
+    failure: { rank: 0, kind: "exited", exitCode: 1, atMs: 2 },
+  };
+  const shim = { bootId: "none", pid: 999_999_999, started: 1 };
+  const mallory = `mallory-${world.fleet}`;
+  const own = { ...order, jobId: mallory, workflowId: mallory, leaseId: "L-mallory" };
+  for (const [name, value] of Object.entries({
+    order: { order: own },
+    claim: { kind: "shim", shim },
+    status,
+  }))
+    writeFileSync(join(launch, `${name}.json`), JSON.stringify(value));
+  const seq = `${"../".repeat(20)}${launch.slice(1)}`;
+  const taskBatch = { seq, tasks: [0], slots: 1, gpusPerTask: 1, count: 1 };
+  expect(await toRun({ ...own, taskBatch })).toContain("not from its job");
+  expect(existsSync(join(launch, "report.json"))).toBe(false);
+  // Its own workflow has the right name, and the path of the launch is none all the same.
+  expect(await attacker.orderAs(mallory, agent?.runQueue, "run", { ...own, taskBatch })).toContain(
+    "has no whole number",
+  );
+  expect(existsSync(join(launch, "report.json"))).toBe(false);
 });
 
 it("a log session shows a job's output to its submitter, and not to a session that another user has signed", async () => {

@@ -316,10 +316,22 @@ describe("nobody", () => {
     await expect(again).rejects.toMatchObject({
       cause: { cause: { message: expect.stringContaining("used before") as string } },
     });
+    const agents = lines().length;
     expect(await statusAt(ticket)).toBe(401);
     expect(await statusAt(`${ticket.slice(0, -4)}AAAA`)).toBe(401);
     await close();
     expect(await statusAt(ticket)).toBe(401);
+    const left = lines().slice(agents);
+    expect(left.filter(({ act }) => act === "session-agent")).toMatchObject([
+      {
+        who: "unknown",
+        job,
+        verdict: "refused",
+        why: "the ticket of ada is in use by another agent",
+      },
+      { who: "unknown", verdict: "refused", why: "its ticket is forged" },
+      { who: "unknown", job, verdict: "refused", why: "the session of ada is over" },
+    ]);
   });
 });
 

@@ -1,12 +1,13 @@
 /** @file `orbweaver down`: stops the processes that `up` started here; jobs' own processes only on request. */
 
 import type { Command } from "commander";
-import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive } from "../../../agent/system/process-identity.ts";
 import { type JobId, type OrbweaverClient } from "../../../client/index.ts";
+import { nodeFiles } from "../../../agent/system/node-files.ts";
 import { removeLeftPools } from "../../../agent/system/weights-pool.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { hasErrorCode } from "../../../lib/error-code.ts";
 import { fleetStateDir, readUpState } from "../../../workers/state.ts";
 import {
   addConnectionOptions,
@@ -82,8 +83,7 @@ async function bringDown(
   const down = await takeDown(context, stateDir);
   const leftRunning = values.stopJobs === true ? 0 : running.length;
   if (values.purge === true) {
-    // What the last processes write while they end must not keep a folder.
-    await rm(stateDir, { recursive: true, force: true, maxRetries: 10 });
+    await removeWhole(stateDir);
     removeLeftPools();
   }
   if (values.json === true) {
@@ -157,4 +157,19 @@ async function jobIds(client: OrbweaverClient): Promise<readonly JobId[]> {
   const ids: JobId[] = [];
   for await (const { jobId } of client.list()) ids.push(jobId);
   return ids;
+}
+
+const TRIES = 10;
+const AGAIN_MS = 100;
+
+/** What the last processes write while they end must not keep a folder. */
+async function removeWhole(folder: string): Promise<void> {
+  for (let left = TRIES; ; left -= 1) {
+    try {
+      return nodeFiles.remove(folder);
+    } catch (error) {
+      if (left === 0 || !hasErrorCode(error, "ENOTEMPTY")) throw error;
+      await sleep(AGAIN_MS);
+    }
+  }
 }

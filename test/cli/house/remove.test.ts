@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -85,6 +86,18 @@ describe("a removal", () => {
     expect(filesIn(target)).toEqual(["3/a", "3/b", "4", "9/new"]);
     expect(readFileSync(path.join(target, "3", "b"), "utf8")).toBe("newer");
     expect(readdirSync(folder)).toEqual(["checkpoints"]);
+  });
+
+  it("brings nothing back through a link that was put in its place meanwhile", async () => {
+    const elsewhere = path.join(folder, "elsewhere");
+    mkdirSync(elsewhere);
+    const asked = removeAsked(target, () => {
+      mkdirSync(target);
+      symlinkSync(elsewhere, path.join(target, "3"));
+      return false;
+    });
+    await expect(asked).rejects.toThrow("is there again, and not of this user");
+    expect(readdirSync(elsewhere)).toEqual([]);
   });
 
   it("that another user's files end leaves the rest of what was begun to come back", () => {
