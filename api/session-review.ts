@@ -30,6 +30,7 @@ export async function sessionRefusal(
     if (principal.via === "certificate") {
       const sender = await askAgain();
       if (typeof sender === "string") return sender;
+      if (sender.name !== principal.name) return `its certificate is ${sender.name}'s now`;
     }
     await allowedToRun(served, { principal, rights: rightsOf(principal, access) }, job);
     return undefined;
