@@ -66,7 +66,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 7;
+export const JOB_RULES = 8;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -95,6 +95,10 @@ export const DENYING_RULES = 6;
 export const EARLY_CALL_RULES = 6;
 /** From here on a job keeps the grant of a request that it has yet to make: a task of its workflow that had made it was lost, and the fleet has answered. */
 export const EARLY_GRANT_RULES = 7;
+/** From here on a job keeps a call that comes while it pauses until it asks: a word that it has left would bar that very request from its lobby. */
+export const KEPT_CALL_RULES = 8;
+/** From here on hosts that refused are asked again whatever a job was told of its waiting last: such words may be lost, or come late. */
+export const RESTED_ANYWAY_RULES = 8;
 
 export type Admission =
   | {

@@ -36,8 +36,6 @@ export interface Faults {
 }
 
 const REBOOT_MS = 3_000;
-/** Its supervisors know the fence from the lost folder: an agent that stayed away for longer would leave them running (see decision 87). */
-const LOST_DISK_MS = 20_000;
 /** After its return. */
 const COPIES_AFTER_MS = [500, 8_000, 25_000] as const;
 const FLEET = "orbweaver-fleet-default";
@@ -113,7 +111,7 @@ export function createFaults(ports: FaultPorts): Faults {
         tell(host.id);
         machines.get(host.id)?.crash();
         host.lose("disk");
-        return over(() => powerOn(host), Math.min(fault.forMs, LOST_DISK_MS));
+        return over(() => powerOn(host));
       case "abandon":
         tell(host.id);
         machines.get(host.id)?.crash();
@@ -175,7 +173,7 @@ export function createFaults(ports: FaultPorts): Faults {
         if (fault.isPowerLost) powerOff(host);
         else machines.get(host.id)?.crash();
         host.tear(fault.pattern);
-        return over(() => powerOn(host), Math.min(fault.forMs, LOST_DISK_MS));
+        return over(() => powerOn(host));
       case "host-clock":
         tell(host.id);
         host.setClocks(fault);

@@ -94,6 +94,13 @@ export function play(settings: Settings, options: PlayOptions = {}): Outcome {
 const longestMs = ({ jobs }: Settings): number =>
   Math.max(0, ...jobs.map(({ spec, runMs }) => (spec.array?.count ?? 0) * runMs));
 
+/** A process may be paused for longer than faults strike. */
+const calmAtMs = ({ faults }: Settings): number =>
+  Math.max(
+    CALM_AT_MS,
+    ...faults.map(({ kind, atMs, forMs }) => (kind === "pause" ? atMs + forMs : 0)),
+  );
+
 function buildWorld(
   settings: Settings,
   { isTold = false, planted = {}, rules: version }: PlayOptions,
@@ -102,7 +109,11 @@ function buildWorld(
   const kernel = createKernel(seed, isTold);
   const network = createNetwork(kernel);
   const hosts = new Map<HostId, Host>();
-  const checker = createChecker(kernel.nowMs, () => hosts, jobs);
+  const checker = createChecker(
+    { nowMs: kernel.nowMs, calmAtMs: calmAtMs(settings) },
+    () => hosts,
+    jobs,
+  );
   const jobRuns = new Map<string, JobRun>();
   const activities = new Map<string, Set<Activity>>();
   let fleet: FleetRun | undefined;

@@ -156,8 +156,17 @@ _Noreturn void run_with_signals(char **words, bool is_held);
 _Noreturn void deny_devices(char **words);
 
 /* fence.c */
+struct contact {
+  double uptime_ms;
+  double silence_ms;
+  double fence_ms;
+  bool is_met;
+  bool is_of_this_boot;
+  bool is_hold;
+};
 struct fence {
   char *host_dir;
+  struct contact contact;
   bool is_seen_before;
 };
 /* Milliseconds until the next look; negative when the host has been cut off for too long: `silent_ms` says for how long. */

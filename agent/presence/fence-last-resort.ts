@@ -2,8 +2,9 @@
  * @file The shim's own watch over its host's contact with the control plane, for when the agent is dead or stopped.
  *
  * The agent fences first. Half a silence later, and still before the fleet does, the shim kills everything of its launch and notes the
- * reason, as the agent would have. Without `contact.json` no terms were agreed on, and under `onSilence: hold` processes are meant to run on:
- * then the shim does nothing. It acts on what it has seen twice, because the file may be met half-written.
+ * reason, as the agent would have. A file that is gone, or that cannot be read any more, leaves what was read last: the folder may be lost while the agent is
+ * away, and the fleet counts on. Where the shim never met one no terms were agreed on, and under `onSilence: hold` processes are meant to run on:
+ * then it does nothing. It acts on what it has seen twice, because the file may be met half-written.
  * Needs nothing but Node.
  */
 
@@ -25,8 +26,9 @@ export function watchContact(dir: string, system: System): void {
   const { files, clock } = system;
   const path = contactPath(hostDirOf(dir));
   let isSeenBefore = false;
+  let contact: Contact | undefined;
   const look = (): void => {
-    const contact = readContact(files, path);
+    contact = readContact(files, path) ?? contact;
     const silentMs = contact && silenceOf(contact, system);
     if (silentMs !== undefined && isSeenBefore) {
       endLaunch({ files: launchFiles(dir), system }, silentMs);

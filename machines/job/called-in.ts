@@ -3,11 +3,16 @@
  *
  * A call that comes again is followed again, because the fleet may have put the job outside since, under the same credit; a request that it has
  * already changes nothing there. A call that the job cannot follow, because it is held, stops, runs or has moved on, goes back to the
- * lobby at once, which passes the credit on. One for a later request than the job's was for its run before a reset.
+ * lobby at once, which passes the credit on. One for a later request than the job's was for its run before a reset. One that comes before the job asks
+ * under that number, say because a fleet that had lost its ledger was told of the request while the job backed off, waits until it asks.
  */
 
 import type { Step } from "../machine.ts";
-import { EARLY_CALL_RULES, RECALLED_RULES } from "../../protocol/control-contract.ts";
+import {
+  EARLY_CALL_RULES,
+  KEPT_CALL_RULES,
+  RECALLED_RULES,
+} from "../../protocol/control-contract.ts";
 import { quiet } from "../steps.ts";
 import { tell, tellRequest } from "./fleet-conversation.ts";
 import type { Job, JobCommand } from "./job-state.ts";
@@ -21,14 +26,20 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
   if (job.stage.kind === "over") return quiet(rest);
   if (credit === job.usedCredit && job.rules < RECALLED_RULES) return quiet(rest);
   if (seq > job.seq && job.rules >= EARLY_CALL_RULES) return quiet(rest);
+  if (seq === job.seq && isYetToAsk(job) && job.rules >= KEPT_CALL_RULES) return quiet(job);
   if (seq !== job.seq || !mayEnter(job))
     return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
   const entering = { ...withoutPending(rest), round, usedCredit: credit };
   return quiet(tellRequest(entering, "answer", { atMs: job.requestedAtMs, credit }));
 }
 
-const mayEnter = ({ stage, grant, isHeld, reason }: Job): boolean =>
-  (stage.kind === "waiting" || stage.kind === "asking") &&
-  grant === undefined &&
-  !isHeld &&
-  reason === undefined;
+const mayEnter = (job: Job): boolean =>
+  (job.stage.kind === "waiting" || job.stage.kind === "asking") && isWanting(job);
+
+const isYetToAsk = (job: Job): boolean =>
+  (job.stage.kind === "backing-off" || job.stage.kind === "no-fleet") &&
+  job.moving === undefined &&
+  isWanting(job);
+
+const isWanting = ({ grant, isHeld, reason }: Job): boolean =>
+  grant === undefined && !isHeld && reason === undefined;

@@ -8,7 +8,14 @@
 import type { LobbyCredit } from "../../domain/lease/lobby.ts";
 import type { CallOrder } from "../../protocol/lobby-contract.ts";
 import { quiet } from "../steps.ts";
-import { issue, type Called, type Lobby, type LobbyEvent, type LobbyStep } from "./lobby-state.ts";
+import {
+  isRetelling,
+  issue,
+  type Called,
+  type Lobby,
+  type LobbyEvent,
+  type LobbyStep,
+} from "./lobby-state.ts";
 import { headOf, isBehindStore, keyOf, type Queue } from "./queue.ts";
 
 /** One batch of calls at a time. */
@@ -26,8 +33,8 @@ export function useCredits(lobby: Lobby, nowMs: number): LobbyStep {
     const queue = queues[credit.class];
     const again = lobby.called.get(credit.number)?.row;
     const row = again ?? headOf(queue);
-    if (calls.size >= MAX_CALLS || (row === undefined && isBehindStore(queue)))
-      waiting.push(credit);
+    const mayCome = isBehindStore(queue) || isRetelling(lobby);
+    if (calls.size >= MAX_CALLS || (row === undefined && mayCome)) waiting.push(credit);
     else if (row === undefined) returned.push(credit.number);
     else {
       calls.set(credit.number, { credit, row, atMs: nowMs });

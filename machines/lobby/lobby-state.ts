@@ -48,6 +48,8 @@ export interface Lobby {
   /** Runs that were ended by hand, and whose signals are to be told again. */
   readonly former: readonly string[];
   readonly retellingId?: number;
+  /** Of a run that began when a lobby reported before it had heard what its former runs were told. */
+  readonly reportsEarly?: true;
   /** Whether rows were lost and the jobs are to speak for themselves. */
   readonly isMusterDue: boolean;
   readonly musterId?: number;
@@ -174,6 +176,10 @@ export const waitingByClass = ({ queues }: Pick<Lobby, "queues">): WaitingByClas
   interactive: waitingIn(queues.interactive),
   training: waitingIn(queues.training),
 });
+
+/** Whether former runs were told of jobs of which this one has yet to hear. */
+export const isRetelling = ({ former, reportsEarly }: Lobby): boolean =>
+  former.length > 0 && reportsEarly !== true;
 
 export const totalOf = (waiting: WaitingByClass): number =>
   JOB_CLASSES.reduce((sum, name) => sum + waiting[name], 0);

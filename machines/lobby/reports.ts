@@ -2,7 +2,8 @@
  * @file Tells the fleet how many wait in its lobby, and which credits come back.
  *
  * A credit goes back at once, for another tenant may use its place. A count is only told when it may have changed, at most every five seconds: the
- * fleet counts the rows that it sends and the credits that it gives by itself. Where rows came while a report was on its way, another one follows,
+ * fleet counts the rows that it sends and the credits that it gives by itself. A lobby that goes on for one that was ended by hand says nothing before it has
+ * heard what that one was told: the fleet would believe that nobody waits, and never open the lobby again if this one is ended, too. Where rows came while a report was on its way, another one follows,
  * even of the same count: the fleet may have sent these rows before it heard that report, which then counts as if it knew them. Cost: O(1) a report.
  */
 
@@ -11,6 +12,7 @@ import type { FirstByClass } from "../../domain/lease/lobby.ts";
 import { quiet } from "../steps.ts";
 import { firstWaiting } from "./queue.ts";
 import {
+  isRetelling,
   issue,
   waitingByClass,
   type Lobby,
@@ -23,7 +25,7 @@ const MAX_RETURNED = 1_000;
 
 /** Infinite when there is nothing to tell, or a report is on its way. */
 export function reportDueAtMs(lobby: Lobby): number {
-  if (lobby.telling !== undefined) return Infinity;
+  if (lobby.telling !== undefined || isRetelling(lobby)) return Infinity;
   if (lobby.returned.length > 0) return lobby.retryAtMs;
   return isCountNews(lobby) ? lobby.tellAtMs : Infinity;
 }

@@ -28,11 +28,10 @@ test.each([
     what: "the same, with a new agent, where the word of the fence came late",
   },
   {
-    seed: 442,
+    seed: 904,
     law: "liveness",
-    what: "a job ran for ever on a host whose last agent had died before its first report",
+    what: "leases that were to be vacated stayed for ever on a host whose last agent had died before its first report",
   },
-  { seed: 904, law: "liveness", what: "the same, with leases that were to be vacated" },
 ])("seed $seed breaks a law under rules 4, and none any more: $what", ({ seed, law }) => {
   expect(play(narrow(seed), { rules: 4 }).violation?.law).toBe(law);
   expect(play(narrow(seed)).violation).toBeUndefined();
@@ -87,8 +86,7 @@ test.each([132, 188, 208, 287])(
 
 /** A job waited outside for ever: its lobby was ended, and the model took the retelling of its signals for done though the network had lost it. */
 test("seed 9000117 breaks no law any more: what an ended lobby was told is told to the next one until it has arrived", () => {
-  // Under rules 9 its story is another one, in which a worker that was paused for two minutes calls a job in for a lobby that has ended.
-  expect(play(harsh(9_000_117), { rules: 8 }).violation).toBeUndefined();
+  expect(play(harsh(9_000_117)).violation).toBeUndefined();
 });
 
 /** The task in which a job had asked anew was lost; when it ran again, the grant came before the request was made, and was dropped. */
@@ -160,6 +158,25 @@ test.each([
   [41_000_234, "a stranger sends no batch to one host of a gang"],
   [41_000_443, "a job that was reset leaves no lobby for a call to its run before"],
   [41_000_480, "a grant that was delivered by a lost delivery is not free when its job is gone"],
+])("seed %i breaks no law any more: %s", (seed) => {
+  expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();
+});
+
+/** docs/decisions/0199. */
+test.each([
+  [
+    31_000_289,
+    "supervisors remember the fence of a host whose folder was lost while its agent was away",
+  ],
+  [
+    31_000_212,
+    "a lobby that goes on for another one says nothing before it has heard what that one was told",
+  ],
+  [31_001_862, "a job keeps a call that comes while it backs off"],
+  [31_000_470, "a host that refused is asked again although an old word came late"],
+  [31_003_291, "the same"],
+  [31_000_911, "a lease that a late word asserts again was not granted"],
+  [31_000_367, "prompt ends are judged once no worker is paused any more"],
 ])("seed %i breaks no law any more: %s", (seed) => {
   expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();
 });

@@ -77,9 +77,11 @@ function askForProof(): void {
 
 export async function lobby(input: LobbyInput): Promise<void> {
   if (input.isProofAsked === true) askForProof();
+  const isRevived = (input.former ?? []).length > 0;
   const opened: Lobby = {
     ...openLobby(input, workflowInfo().runId, Date.now()),
     ...(!patched("leaves-free-all-credits") && { freesOne: true as const }),
+    ...(isRevived && !patched("retold-before-reports") && { reportsEarly: true as const }),
   };
   const fleet = fleetWorkflowId(opened.fleet);
   const { state, feed, until } = drive<Lobby, LobbyEvent, LobbyCommand>({

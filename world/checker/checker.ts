@@ -12,7 +12,7 @@ import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
 import { endProblem, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
-import { createPromptLaws, type PromptLaws } from "./prompt-laws.ts";
+import { createPromptLaws, type Calm, type PromptLaws } from "./prompt-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
 export interface Violation {
@@ -48,7 +48,7 @@ export type JobOrder =
   "cancel" | "terminate" | "reset" | "hold" | "release" | "cancel-tasks" | "deadline";
 
 export function createChecker(
-  nowMs: () => number,
+  { nowMs, calmAtMs }: Calm,
   hosts: () => ReadonlyMap<HostId, Host>,
   jobs: readonly DrawnJob[],
 ): Checker {
@@ -70,7 +70,7 @@ export function createChecker(
   /** It has got its first GPUs. */
   const hasStarted = (job: string): boolean =>
     [...tokens.values()].some(({ jobId }) => jobId === job);
-  const prompt = createPromptLaws(nowMs, violate);
+  const prompt = createPromptLaws({ nowMs, calmAtMs }, violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
 
@@ -263,7 +263,7 @@ export function createChecker(
     jobEnded: (job, how) => {
       if (ended.has(job)) violate("one end", `${job} ends again: ${how}`);
       ended.set(job, how);
-      prompt.jobEnded(job);
+      prompt.jobEnded(job, highest);
       decided.set(job, (decided.get(job) ?? new Set()).add(how));
       const known = drawn.get(job);
       if (known === undefined) return;

@@ -13,13 +13,20 @@ import { CALM_AT_MS } from "../settings.ts";
 
 export interface PromptLaws {
   readonly ledgerChanged: (ledger: Ledger) => void;
-  readonly jobEnded: (job: JobId) => void;
+  /** `token`: the highest that any ledger had given by then. */
+  readonly jobEnded: (job: JobId, token: number) => void;
   /** Not before its fence is over, by the world's own clock. */
   readonly cutOff: Witness["cutOff"];
   /** A word to a lobby. */
   readonly lobbyTold: (lobby: string, name: string, payload: unknown) => void;
   /** A lobby has called a job in. */
   readonly called: (lobby: string, call: Asked) => void;
+}
+
+export interface Calm {
+  readonly nowMs: () => number;
+  /** No fault strikes from then on, and no process is paused. */
+  readonly calmAtMs: number;
 }
 
 /** A request of a run of a job. */
@@ -29,8 +36,8 @@ export interface Asked {
   readonly seq: number;
 }
 
-/** Words that were under way when it became calm have arrived. */
-const JUDGED_FROM_MS = CALM_AT_MS + 15_000;
+/** Words that were under way when it became calm have arrived, or when the last process that was paused went on. */
+const ARRIVED_MS = 15_000;
 /** How much less than its fence a host may take for it: clocks drift. */
 const CLOCKS_DIFFER = 0.97;
 const CREDIT_MS = 180_000;
@@ -41,16 +48,18 @@ const CALL_MS = 3_000;
 const EARLY_CALL_MS = 30_000;
 
 export function createPromptLaws(
-  nowMs: () => number,
+  { nowMs, calmAtMs }: Calm,
   violate: (law: string, message: string) => void,
 ): PromptLaws {
+  const judgedFromMs = calmAtMs + ARRIVED_MS;
+  /** The highest token by the end of a job: a later one was granted to nobody. */
   const ended = new Map<JobId, number>();
   /** The last leave that a lobby heard of a run, and no row since. */
   const left = new Map<string, { readonly seq: number; readonly atMs: number }>();
   let credits: ReadonlyMap<string, number> = new Map();
-  const leases = new Map<LeaseId, number>();
+  let leases: ReadonlyMap<LeaseId, number> = new Map();
   const late = (sinceMs: number, mostMs: number): boolean =>
-    sinceMs > JUDGED_FROM_MS && nowMs() > sinceMs + mostMs;
+    sinceMs > judgedFromMs && nowMs() > sinceMs + mostMs;
 
   function checkCredits({ intake }: Ledger): void {
     const present = new Map<string, number>();
@@ -69,15 +78,17 @@ export function createPromptLaws(
     ledgerChanged: (ledger) => {
       if (nowMs() < CALM_AT_MS) return;
       checkCredits(ledger);
-      for (const { id, jobId } of ledger.leases.values()) {
+      const present = new Map<LeaseId, number>();
+      for (const { id, jobId, token } of ledger.leases.values()) {
         const sinceMs = leases.get(id) ?? nowMs();
-        leases.set(id, sinceMs);
-        const isForNobody = (ended.get(jobId) ?? Infinity) < sinceMs;
+        present.set(id, sinceMs);
+        const isForNobody = (ended.get(jobId) ?? Infinity) < token;
         if (isForNobody && late(sinceMs, GRANT_MS))
           violate("grants in vain return", `${id} was granted to ${jobId}, which had ended`);
       }
+      leases = present;
     },
-    jobEnded: (job) => void ended.set(job, nowMs()),
+    jobEnded: (job, token) => void ended.set(job, token),
     cutOff: (host, { forMs, fenceMs }) => {
       if (forMs < fenceMs * CLOCKS_DIFFER)
         violate("fences take their time", `${host} was cut off for ${Math.round(forMs)} ms only`);
@@ -92,8 +103,8 @@ export function createPromptLaws(
     },
     called: (lobby, call) => {
       const { seq, atMs } = left.get(placeOf(lobby, call)) ?? { seq: -1, atMs: 0 };
-      const mostMs = atMs > JUDGED_FROM_MS ? CALL_MS : EARLY_CALL_MS;
-      if (call.seq <= seq && nowMs() > Math.max(JUDGED_FROM_MS, atMs + mostMs))
+      const mostMs = atMs > judgedFromMs ? CALL_MS : EARLY_CALL_MS;
+      if (call.seq <= seq && nowMs() > Math.max(judgedFromMs, atMs + mostMs))
         violate("who has left is not called", `${call.jobId} has left, and is called in`);
     },
   };

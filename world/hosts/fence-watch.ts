@@ -1,4 +1,4 @@
-/** @file The last contact of a host on its disk, and the supervisors' look at it: the agent may be dead. */
+/** @file The last contact of a host on its disk, and the supervisors' look at it: the agent may be dead. They remember what they read, should the disk be lost. */
 
 import type { Kernel } from "../kernel/kernel.ts";
 import type { AgentRules, HostClock } from "./agent-rules.ts";
@@ -20,11 +20,13 @@ export function createFenceWatch(
   { host, end }: { readonly host: () => Watched; readonly end: (silence: Silenced) => void },
 ): (contact: Contact) => void {
   let contactAtMs = 0;
+  /** What the supervisors have read last. */
+  let read: Contact | undefined;
 
   function look(noted: Contact): void {
-    const { contact, clock } = host();
+    const { contact = read ?? noted, clock } = host();
     const now = clock();
-    if (contact?.bootId !== now.bootId) return;
+    if (contact.bootId !== now.bootId) return;
     if (isCutOff(contact, now))
       return end({ forMs: kernel.nowMs() - contactAtMs, fenceMs: contact.terms.fenceMs });
     // A clock that is slow says so later; a later contact has a look of its own.
@@ -39,6 +41,7 @@ export function createFenceWatch(
     // A contact that could not be written down does not count; an old file takes new bytes also on a full disk.
     if (at.disk.state() === "read-only") return;
     at.contact = contact;
+    read = contact;
     contactAtMs = kernel.nowMs() - (sinceBootMs - contact.atSinceBootMs);
     const dueMs = contact.atSinceBootMs + contact.terms.fenceMs - sinceBootMs;
     kernel.after(Math.max(0, dueMs) + contact.terms.silenceMs / 4, () => look(contact));

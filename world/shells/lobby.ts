@@ -58,6 +58,9 @@ function carryOut(
     run,
   }: { readonly command: LobbyCommand; readonly run: WorkflowRun<Lobby, LobbyEvent> },
 ): void {
+  // Judged by what the lobby knew, not by when a worker gets to it.
+  if (command.kind === "call-in")
+    for (const call of command.calls) site.noteCall(run.workflowId, call);
   site.activity<LobbyEvent>(run, {
     queue: JOB_QUEUE,
     name: `${run.workflowId}-${command.id}`,
@@ -85,7 +88,6 @@ function* body(
           server.signal(to, { name: "call-in", payload, runId }),
         );
         if (!reply.isHeard) return FAILED;
-        site.noteCall(lobby, call);
         if (!reply.value) gone.push(payload.credit);
       }
       return { kind: "done", value: { kind: "called", id, gone } };

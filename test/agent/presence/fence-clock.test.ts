@@ -195,6 +195,32 @@ describe("a shim whose agent is dead", () => {
   });
 });
 
+describe("a shim whose host's folder was lost while its agent was away", () => {
+  it.each([
+    { name: "goes by the contact that it read last", isRead: true, want: 0 },
+    { name: "knows no terms where it never read one", isRead: false, want: 1 },
+  ])("$name", async ({ isRead, want }) => {
+    const machine = new FakeMachine();
+    const agent = fakeAgent(machine);
+    const report = agent.runs.run(orderOf("train"));
+    await machine.pass(1_000);
+    const { files, processes } = machine.system();
+    const path = contactPath(agent.host.layout.dir);
+    const terms = { silenceMs: 20_000, fenceMs: 1_000, onSilence: "fence" as const };
+    if (isRead) {
+      const uptimeMs = machine.uptimeMs;
+      writeContact(files, path, { bootId: processes.bootId(), uptimeMs, ...terms });
+      await machine.pass(6_000);
+      files.remove(path);
+    }
+    expect(ranksOn(machine)).toHaveLength(1);
+    await machine.pass(20_000);
+    expect(ranksOn(machine)).toHaveLength(want);
+    for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
+    await machine.until(report);
+  });
+});
+
 describe("the watch over a fence", () => {
   it("looks again and again, the more often the shorter the silence, until the agent ends", async () => {
     const machine = new FakeMachine();

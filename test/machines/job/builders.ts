@@ -3,6 +3,7 @@
 import type { JobSpec } from "../../../domain/job/job.ts";
 import type { InboxEntry } from "../../../domain/lease/inbox-entry.ts";
 import type { GangRequest } from "../../../domain/lease/lease.ts";
+import type { PendingReason } from "../../../domain/lease/pending.ts";
 import type { PendingCode } from "../../../domain/values/codes.ts";
 import { jobId, parseHostId, runId, type HostId } from "../../../domain/values/ids.ts";
 import { jobDueAtMs, openJob, stepJob } from "../../../machines/job/job.ts";
@@ -219,12 +220,17 @@ export const failedBy = (code: "PROCESS_EXITED" | "COMMAND_NOT_FOUND"): Partial<
   cause: { code, message: `because of ${code}`, atMs: START_MS },
 });
 
+export const reasonOf = (code: PendingCode): PendingReason => ({
+  code,
+  message: `because of ${code}`,
+  numbers: {},
+  holders: [],
+  wakeOn: ["timer"],
+});
+
 export const noteOf = (seq: number, code: PendingCode): JobEvent => ({
   kind: "pending",
-  note: {
-    seq,
-    reason: { code, message: `because of ${code}`, numbers: {}, holders: [], wakeOn: ["timer"] },
-  },
+  note: { seq, reason: reasonOf(code) },
 });
 
 export const preemptOrder = (lease: string, more: object = {}): JobEvent => ({

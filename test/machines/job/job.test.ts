@@ -5,7 +5,8 @@ import { jobView } from "../../../machines/job/job-view.ts";
 import { stepJob } from "../../../machines/job/job.ts";
 import { doesDeny } from "../../../protocol/job.ts";
 import { holdProblem } from "../../../machines/job/paused.ts";
-import { REFUSAL_REST_MS } from "../../../machines/job/refused-hosts.ts";
+import { REFUSAL_REST_MS, restedAtMs } from "../../../machines/job/refused-hosts.ts";
+import { RESTED_ANYWAY_RULES } from "../../../protocol/control-contract.ts";
 import {
   failedBy,
   HOST,
@@ -13,6 +14,7 @@ import {
   noteOf,
   playJob,
   preemptOrder,
+  reasonOf,
   START_MS,
   type PlayedJob,
 } from "./builders.ts";
@@ -152,7 +154,19 @@ describe("a failed run", () => {
   });
 });
 
-test("after ten minutes a refusal counts no more where too few other hosts answer; before that, and where others answer, it does", () => {
+test.each([
+  { rules: RESTED_ANYWAY_RULES, want: true },
+  { rules: RESTED_ANYWAY_RULES - 1, want: false },
+])(
+  "under rules $rules a refusal counts no more after ten minutes whatever was told last: $want",
+  ({ rules, want }) => {
+    const refused = { avoidHosts: [HOST], pending: reasonOf("QueueOnHold") };
+    const atMs = restedAtMs(refused, { rules, askedAtMs: 1_000 });
+    expect(atMs).toBe(want ? 1_000 + REFUSAL_REST_MS : Infinity);
+  },
+);
+
+test("after ten minutes a refusal counts no more; before that it does", () => {
   const played = running();
   const [run] = played.open("run");
   const cause = { code: "HOST_REFUSED", message: "the disk is full", atMs: 0 } as const;
@@ -163,8 +177,6 @@ test("after ten minutes a refusal counts no more where too few other hosts answe
   played.deliver();
   const askedAtMs = played.now();
   played.feed(noteOf(2, "WaitingForGpus"));
-  expect(played.wait()).toBe(false);
-  played.feed(noteOf(2, "WaitingForHosts"));
   expect(played.requests().at(-1)).toMatchObject({ seq: 2, avoidHosts: [HOST] });
   expect(played.wait()).toBe(true);
   expect(played.now()).toBe(askedAtMs + REFUSAL_REST_MS);

@@ -3,7 +3,7 @@ import type { PendingReason } from "../../../domain/lease/pending.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { answerCall } from "../../../machines/job/called-in.ts";
 import type { JobEvent } from "../../../machines/job/job-state.ts";
-import { EARLY_CALL_RULES } from "../../../protocol/control-contract.ts";
+import { EARLY_CALL_RULES, KEPT_CALL_RULES } from "../../../protocol/control-contract.ts";
 import { failedBy, playJob, START_MS, type Play, type PlayedJob } from "./builders.ts";
 
 const QUEUE_FULL: PendingReason = {
@@ -114,6 +114,32 @@ describe("a call that the job cannot follow goes back to the lobby", () => {
     const { call: _none, ...quiet } = { ...held.job(), rules: EARLY_CALL_RULES };
     expect(asideUnder(EARLY_CALL_RULES)).toEqual(quiet);
     expect(asideUnder(5)).not.toEqual({ ...quiet, rules: 5 });
+  });
+
+  test.each([
+    { rules: KEPT_CALL_RULES, what: "it waits until the job asks" },
+    {
+      rules: KEPT_CALL_RULES - 1,
+      what: "it was given back, and the lobby never listed the request",
+    },
+  ])("nor one that comes while it backs off from a run, under rules $rules: $what", ({ rules }) => {
+    const job = playJob({ file: { retry: { attempts: 2, backoff: "7s" } } });
+    job.feed(job.grant(1));
+    job.ran(failedBy("PROCESS_EXITED"));
+    job.deliver();
+    expect(job.stage()).toBe("backing-off");
+    const called = { ...job.job(), rules, call: { seq: 2, credit: 7, round: 0 } };
+    const isKept = answerCall(called).state === called;
+    expect(isKept).toBe(rules === KEPT_CALL_RULES);
+    job.feed(call(2, 7));
+    expect(job.open("leave-lobby")).toEqual([]);
+    job.wait();
+    job.deliver();
+    job.deliver();
+    expect(job.requests().map(({ seq, credit }) => [seq, credit])).toEqual([
+      [2, undefined],
+      [2, 7],
+    ]);
   });
 
   test("but not junk", () => {

@@ -197,6 +197,38 @@ test("a count is told again where rows came while the last report was on its way
   expect(counts(given(tick, laterMs))).toEqual([1]);
 });
 
+/** It goes on for a run that was ended by hand; if it is ended before it has heard what that one was told, the fleet must not believe that nobody waits. */
+describe("a lobby that goes on for another one", () => {
+  const commandsOf = (of: Pick<Lobby, "reportsEarly">) => {
+    let lobby = {
+      ...openLobby({ fleet: "default", tenant: RED, former: ["run-0"] }, "run-1", 0),
+      ...of,
+    };
+    return (event: LobbyEvent): readonly LobbyCommand[] => {
+      const heard = lobbyMachine.step(lobby, event, 10_000).state;
+      const step = lobbyMachine.step(heard, { kind: "tick" }, 10_000);
+      lobby = step.state;
+      return step.commands;
+    };
+  };
+
+  test("neither reports nor gives a credit back before it has been told again what that one was told", () => {
+    const after = commandsOf({});
+    const [retell, ...more] = after(news([], [7]));
+    expect([retell?.kind, more]).toEqual(["retell", []]);
+    expect(after(news([row(1)]))).toMatchObject([{ kind: "call-in", calls: [{ credit: 7 }] }]);
+    expect(after({ kind: "retold", id: retell?.id ?? 0 })).toMatchObject([{ kind: "tell" }]);
+  });
+
+  test("did so in runs of former releases", () => {
+    const after = commandsOf({ reportsEarly: true });
+    expect(after(news([], [7]))).toMatchObject([
+      { kind: "tell", entry: { returned: [7] } },
+      { kind: "retell" },
+    ]);
+  });
+});
+
 describe("a credit", () => {
   test("calls in exactly one job: the highest priority, then the earliest submission", async () => {
     const { lobby, calls } = opened();

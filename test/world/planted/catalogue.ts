@@ -143,7 +143,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a held job is asked for all the same",
-    seenAt: 15,
+    seenAt: 7,
     planted: {
       job: (machine) => ({
         ...machine,
@@ -176,7 +176,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a lobby credit is lost with its job",
-    seenAt: 4,
+    seenAt: 2,
     climate: "hostile",
     planted: {
       lobby: (machine) => ({
@@ -190,7 +190,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a lobby does not hear of those who leave",
-    seenAt: 8,
+    seenAt: 5,
     climate: "hostile",
     planted: {
       lobby: (machine) => ({
@@ -231,7 +231,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a delivery that gave up counts as delivered",
-    seenAt: 29,
+    seenAt: 13,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({
