@@ -180,8 +180,9 @@ function* orderTasks(
   const named = Array.from({ length: last - first + 1 }, (_, each) => first + each);
   const order = { tasks: `${first}-${last}` };
   // It may count as soon as it is sent.
-  if (kind === "retry-tasks") people.checker.noteTasks(id, kind, named);
-  else people.checker.noteOrder(id, kind);
+  const { checker } = people;
+  if (kind === "retry-tasks") checker.noteRetry(id, named);
+  const acknowledge = kind === "cancel-tasks" ? checker.noteCancellation(id, named) : undefined;
   const run = people.jobRun(id);
   const isDone = yield* updateJob(people, id, {
     event: { kind, order },
@@ -189,8 +190,7 @@ function* orderTasks(
       of === undefined ? "it has not begun" : refuseTasks(of, order)?.message,
   });
   // A run that was reset meanwhile may not have taken what the former one took.
-  if (isDone && kind === "cancel-tasks" && people.jobRun(id) === run)
-    people.checker.noteTasks(id, kind, named);
+  if (isDone && people.jobRun(id) === run) acknowledge?.();
 }
 
 const unlessEnding =

@@ -176,6 +176,7 @@ test.each([
   [31_000_470, "a host that refused is asked again although an old word came late"],
   [31_003_291, "the same"],
   [31_000_911, "a lease that a late word asserts again was not granted"],
+  [31_002_926, "a task that is to run again after its cancellation may run"],
   [31_000_367, "prompt ends are judged once no worker is paused any more"],
 ])("seed %i breaks no law any more: %s", (seed) => {
   expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();

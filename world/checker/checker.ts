@@ -11,7 +11,7 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
-import { endProblem, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
+import { endProblem, taskBookOf, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
 import { createPromptLaws, type Calm, type PromptLaws } from "./prompt-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
@@ -30,12 +30,9 @@ export interface Checker {
   readonly jobEnded: (job: JobId, how: string) => void;
   /** What its user, or an operator, has done to a job; `hold` and `release` once they were acknowledged. */
   readonly noteOrder: (job: JobId, order: JobOrder) => void;
-  /** Tasks were cancelled, or are to run again; a cancellation once it was acknowledged. */
-  readonly noteTasks: (
-    job: JobId,
-    order: "cancel-tasks" | "retry-tasks",
-    tasks: readonly number[],
-  ) => void;
+  readonly noteRetry: (job: JobId, tasks: readonly number[]) => void;
+  /** Somebody cancels tasks; to be called once that was acknowledged. A task that was to run again meanwhile may run. */
+  readonly noteCancellation: (job: JobId, tasks: readonly number[]) => () => void;
   readonly called: PromptLaws["called"];
   readonly lobbyTold: PromptLaws["lobbyTold"];
   readonly violate: (law: string, message: string) => void;
@@ -44,8 +41,7 @@ export interface Checker {
   readonly leases: () => number;
 }
 
-export type JobOrder =
-  "cancel" | "terminate" | "reset" | "hold" | "release" | "cancel-tasks" | "deadline";
+export type JobOrder = "cancel" | "terminate" | "reset" | "hold" | "release" | "deadline";
 
 export function createChecker(
   { nowMs, calmAtMs }: Calm,
@@ -127,18 +123,7 @@ export function createChecker(
     for (const key of [...stopped]) if (key.startsWith(`${host} `)) stopped.delete(key);
   }
 
-  function taskOf(job: JobId, task: number): TaskBook {
-    const known = tasks.get(job) ?? new Map<number, TaskBook>();
-    tasks.set(job, known);
-    const book = known.get(task) ?? {
-      launches: new Set(),
-      completed: 0,
-      failed: 0,
-      cancelledAt: Infinity,
-    };
-    known.set(task, book);
-    return book;
-  }
+  const taskOf = (job: JobId, task: number): TaskBook => taskBookOf(tasks, job, task);
 
   function taskStarted(host: HostId, order: RunOrder, task: number): void {
     const book = taskOf(order.jobId, task);
@@ -286,10 +271,21 @@ export function createChecker(
       held.delete(job);
       for (const book of tasks.get(job)?.values() ?? []) book.cancelledAt = Infinity;
     },
-    noteTasks: (job, order, named) => {
-      orders.set(job, (orders.get(job) ?? new Set()).add(order));
-      for (const task of named)
-        taskOf(job, task).cancelledAt = order === "cancel-tasks" ? highest : Infinity;
+    noteRetry: (job, named) => {
+      orders.set(job, (orders.get(job) ?? new Set()).add("retry-tasks"));
+      for (const task of named) {
+        const book = taskOf(job, task);
+        book.cancelledAt = Infinity;
+        book.retries += 1;
+      }
+    },
+    noteCancellation: (job, named) => {
+      orders.set(job, (orders.get(job) ?? new Set()).add("cancel-tasks"));
+      const sent = new Map(named.map((task) => [task, taskOf(job, task).retries]));
+      return () => {
+        for (const [task, retries] of sent)
+          if (taskOf(job, task).retries === retries) taskOf(job, task).cancelledAt = highest;
+      };
     },
     violate,
     violation: () => violation,

@@ -2,7 +2,7 @@
 
 import type { JobSpec } from "../../domain/job/job.ts";
 import { selectedTasks } from "../../domain/job/task-ranges.ts";
-import type { HostId, LeaseId } from "../../domain/values/ids.ts";
+import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { DrawnJob } from "../settings.ts";
 
 /** Of one launch on all of its hosts. */
@@ -22,6 +22,22 @@ export interface TaskBook {
   failed: number;
   /** The highest token by the time when its cancellation was acknowledged; infinite where it may run. */
   cancelledAt: number;
+  /** Orders to run it again. */
+  retries: number;
+}
+
+/** A new one for a task of which nothing is known. */
+export function taskBookOf(
+  tasks: Map<JobId, Map<number, TaskBook>>,
+  job: JobId,
+  task: number,
+): TaskBook {
+  const known = tasks.get(job) ?? new Map<number, TaskBook>();
+  tasks.set(job, known);
+  const fresh = { launches: new Set<string>(), completed: 0, failed: 0, cancelledAt: Infinity };
+  const book: TaskBook = known.get(task) ?? { ...fresh, retries: 0 };
+  known.set(task, book);
+  return book;
 }
 
 export interface EndFacts {
