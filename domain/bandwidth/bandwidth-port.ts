@@ -52,6 +52,8 @@ export interface BandwidthPredictor {
    * shares of equal kinds are not interchangeable, though they cost a search no more. Absent: no such difference is known.
    */
   readonly strengthOf?: (host: number) => number;
+  /** With strengths: what the way out of a host's rack is expected to leave of a gang's bandwidth, 0 to 1; absent: all racks are alike. */
+  readonly wayOutOf?: (host: number) => number;
   /** No answer is above the intra-host bandwidth of the slowest member host, so a search may prune by it. */
   readonly isClamped?: boolean;
   /** GB/s of each candidate, in order. */

@@ -10,6 +10,7 @@
  *           unmeasured host has the mean.
  *   racks   what sets over 2, 3–4, 5–8, … racks lose beyond that: the median, never less with more racks.
  *   lone    what a set over several racks loses beyond that when one of them gives a single host.
+ *   ways    in place of `racks`, where sets over as many racks differ by chance: what each rack lets through, and how likely (rack-ways.ts).
  * The factor of a set is that of its weakest host times that of its racks. The Transformer learns what is left. Clusters of at
  * most `FEW_HOSTS` hosts have none of this: there all hosts appear in many sets, and host-offsets.ts finds what differs.
  * Cost: O(hosts in samples), and O(hosts) a set.
@@ -21,6 +22,7 @@ import type {
   Candidate,
 } from "../../domain/bandwidth/bandwidth-port.ts";
 import { popCount } from "../../domain/lease/lease.ts";
+import { expectedPart, rackNames, rackWays, type RackWays } from "./rack-ways.ts";
 
 /** Plain data: it is kept with the parameters. Logarithms, at most 0. */
 export interface FabricFactors {
@@ -31,6 +33,8 @@ export interface FabricFactors {
   readonly racks: readonly number[];
   /** Of sets over several racks, of which one gives a single host; absent: nothing. */
   readonly lone?: number;
+  /** Absent: what racks cost goes by their number alone. */
+  readonly ways?: RackWays;
   /** Beyond this no set was seen to go; absent: not known. */
   readonly most?: MostLogs;
 }
@@ -75,12 +79,31 @@ export function fabricFactors(
   const unmeasured = all.reduce((sum, log) => sum + log, 0) / Math.max(1, all.length);
   const found = { hosts: Object.fromEntries(hosts), unmeasured, racks: [] };
   const lost = sets.map(({ shares, log, racks }) => ({
+    shares,
     racks,
     isLone: hasLoneHost(domain, shares),
     log: log - shapeOf(shares) - weakest(domain, found, shares),
   }));
   const racks = rackLogs(lost);
-  const factors = { ...found, racks, ...loneLog(lost, racks) };
+  const lone = loneLog(lost, racks);
+  const ways =
+    lone === undefined
+      ? rackWays(
+          lost
+            .filter(({ shares, racks: over }) => over > 1 && leastPart(domain, shares) === 1)
+            .map(({ shares, log }) => {
+              const most = Math.exp(weakest(domain, found, shares));
+              const part = Math.exp(log) * most;
+              return { racks: rackNames(domain, shares), hosts: shares.length, part, most };
+            }),
+        )
+      : undefined;
+  const factors = {
+    ...found,
+    racks,
+    ...(lone !== undefined && { lone }),
+    ...(ways !== undefined && { ways }),
+  };
   return { ...factors, ...mostLogs(domain, sets, factors) };
 }
 
@@ -94,13 +117,15 @@ function mostLogs(
   sets: readonly RackedSet[],
   factors: FabricFactors,
 ): Pick<FabricFactors, "most"> {
-  const sound = sets.map(({ shares, log }) => ({
+  const sound = sets.map(({ shares, log, racks }) => ({
+    // Over several racks a set may be lucky.
+    isSure: factors.ways === undefined || racks === 1,
     isTwo: shares.length === 2,
     kind: kindsKey(domain, shares),
     part: leastPart(domain, shares),
     log: log - factorLog(domain, factors, shares),
   }));
-  const whole = sound.filter(({ part }) => part === 1);
+  const whole = sound.filter(({ part, isSure }) => part === 1 && isSure);
   const byKind = new Map<string, number[]>();
   for (const { kind, log } of whole) byKind.set(kind, [...(byKind.get(kind) ?? []), log]);
   const mostOf = new Map(
@@ -223,11 +248,22 @@ export function factorLog(
   factors: FabricFactors,
   shares: Candidate,
 ): number {
-  const { racks, lone = 0 } = factors;
-  const all = racksOf(domain, shares);
+  const { racks, lone = 0, ways } = factors;
+  const names = rackNames(domain, shares);
+  const all = names.length;
+  const own = weakest(domain, factors, shares);
+  if (ways !== undefined && all > 1)
+    return Math.log(expectedPart(ways, names, Math.exp(own))) + LEAST_RACK_LOG * Math.log2(all);
   const isLone = lone !== 0 && all > 1 && hasLoneHost(domain, shares);
-  return weakest(domain, factors, shares) + rackLog(racks, all) + (isLone ? lone : 0);
+  return own + rackLog(racks, all) + (isLone ? lone : 0);
 }
+
+/** What a gang keeps that nothing but the way out of this host's rack holds up: 0 to 1; 1 where racks are not told apart. */
+export const wayOutOf = (
+  { hosts }: BandwidthDomain,
+  { ways }: FabricFactors,
+  host: number,
+): number => (ways === undefined ? 1 : expectedPart(ways, [hosts[host]?.rack ?? ""]));
 
 function rackLog(logs: readonly number[], racks: number): number {
   const at = Math.min(logs.length - 1, Math.log2(Math.max(1, racks)));
@@ -252,12 +288,8 @@ const soundLog = (log: number): number => (log > -NOISE ? 0 : Math.max(LEAST_LOG
 
 const stepsOf = (racks: number): number => Math.ceil(Math.log2(Math.max(1, racks)));
 
-/** Hosts without a rack are in one. */
-export function racksOf({ hosts }: BandwidthDomain, shares: Candidate): number {
-  const racks = new Set<string | undefined>();
-  for (const { host } of shares) racks.add(hosts[host]?.rack);
-  return racks.size;
-}
+export const racksOf = (domain: BandwidthDomain, shares: Candidate): number =>
+  rackNames(domain, shares).length;
 
 /** Whether some rack gives one host only. Hosts without a rack are in one. */
 function hasLoneHost({ hosts }: BandwidthDomain, shares: Candidate): boolean {
@@ -322,21 +354,25 @@ function rackLogs(sets: readonly RackLoss[]): readonly number[] {
   return logs;
 }
 
-/** Sets that show what a lone host costs, and how much it must be: noise of paths is not that. */
+/** Sets that show what a lone host costs, and how much it must be in the middle, and half of that in three of four: noise of paths is not that. */
 const LEAST_LONE = 5;
 const LEAST_LONE_LOG = -0.2;
+const MOST_LONE = 0.75;
 
 /**
  * Where NVLink joins the hosts of a rack, a gang leaves the rack by the cards of all its hosts there, so a rack with a single host has few cards
  * for all.
  */
-function loneLog(sets: readonly RackLoss[], racks: readonly number[]): Pick<FabricFactors, "lone"> {
-  const own = sets.filter(({ racks: over, isLone }) => over > 1 && isLone);
-  const lone = quantileOf(
-    own.map(({ racks: over, log }) => log - rackLog(racks, over)),
-    0.5,
-  );
-  return own.length >= LEAST_LONE && lone <= LEAST_LONE_LOG ? { lone } : {};
+function loneLog(sets: readonly RackLoss[], racks: readonly number[]): number | undefined {
+  const logs = sets
+    .filter(({ racks: over, isLone }) => over > 1 && isLone)
+    .map(({ racks: over, log }) => log - rackLog(racks, over));
+  const lone = quantileOf(logs, 0.5);
+  const isSure =
+    logs.length >= LEAST_LONE &&
+    lone <= LEAST_LONE_LOG &&
+    quantileOf(logs, MOST_LONE) <= LEAST_LONE_LOG / 2;
+  return isSure ? lone : undefined;
 }
 
 function quantileOf(values: readonly number[], at: number): number {

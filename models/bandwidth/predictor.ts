@@ -22,7 +22,7 @@ import {
   type HostLook,
   type HostLooks,
 } from "./features.ts";
-import { factorLog, mostLog, strengthLog, type FabricFactors } from "./fabric-factors.ts";
+import { factorLog, mostLog, strengthLog, wayOutOf, type FabricFactors } from "./fabric-factors.ts";
 import { forwardPass } from "./forward.ts";
 import { appraised, type SeenBandwidth } from "./appraised.ts";
 import type { PredictorOptions } from "./inside.ts";
@@ -114,6 +114,7 @@ export function openSyncPredictor(
     kindOf,
     ...(fabric !== undefined && {
       strengthOf: (host: number): number => Math.exp(strengthLog(domain, fabric, host)),
+      wayOutOf: (host: number): number => wayOutOf(domain, fabric, host),
     }),
   };
   const at = atOtherMessages(own, { settings: model.settings, looksOf, answersFor });

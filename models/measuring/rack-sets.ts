@@ -4,8 +4,9 @@
  * A set is as fast as its weakest host, so a fast set clears all of its hosts and a slow one accuses all: sets of `GROUP` whole hosts of one rack
  * say most of a host. Two hosts alone would not do: trees send half as much through the cards of two hosts as through those of
  * many, so a card with two thirds of its bandwidth costs a pair nothing and a larger gang a third. A rack of no more hosts than that has groups of one
- * host fewer. Of six sets four are such groups; each round has every host once, beside others than before. The fifth is over several racks (2, 4, 8, …,
- * one to three hosts of each, at most half of the cluster), which shows what leaving a rack costs. The sixth is left to the plan for small clusters
+ * host fewer. Of six sets three are such groups; each round has every host once, beside others than before. Two are over several racks: three of four over two racks, two
+ * hosts of each, each round every rack beside another, because ways out of racks may differ and a set over many racks accuses all of them; the rest over 2, 4, 8, …
+ * (one to three hosts of each, at most half of the cluster), which shows what the number of racks costs. The sixth is left to the plan for small clusters
  * (measuring-sets.ts), for hosts that give some of their GPUs. Measurements are not used. Ties: the fleet's order. Cost: O(count · hosts).
  */
 
@@ -25,8 +26,11 @@ const FEW_HOSTS = 16;
 /** Whole hosts of one rack: enough that each carries what it carries in a large gang, few enough that most groups have no slow one. */
 const GROUP = 4;
 /** Of all sets. */
-const GROUPS_SHARE = 4 / 6;
-const SPREAD_SHARE = 1 / 6;
+const GROUPS_SHARE = 3 / 6;
+const PAIRS_SHARE = 3 / 12;
+const SPREAD_SHARE = 1 / 12;
+/** Hosts of each of two racks: as many together as a group has, whose bandwidth is known. */
+const OF_EACH = GROUP / 2;
 /** Racks of a set over several: 2 to the power of up to this. */
 const MOST_DOUBLINGS = 6;
 
@@ -47,13 +51,17 @@ export function rackSets(domain: BandwidthDomain, need: RackNeed): readonly Cand
   const groups: Candidate[] = [];
   for (let round = 0; round < MOST_ROUNDS && groups.length < wanted; round += 1)
     groups.push(...grouped(domain, racks, random.stream(`round ${String(round)}`)).filter(fresh));
+  const pairs: Candidate[] = [];
+  const wantedPairs = Math.round(count * PAIRS_SHARE);
+  for (let round = 0; round < MOST_ROUNDS && pairs.length < wantedPairs; round += 1)
+    pairs.push(...paired(domain, racks, random.stream(`pairs ${String(round)}`)).filter(fresh));
   const spread: Candidate[] = [];
   const own = random.stream("racks");
   for (let at = 0; racks.length > 1 && at < Math.round(count * SPREAD_SHARE); at += 1) {
     const set = overRacks(domain, racks, { at, random: own });
     if (fresh(set)) spread.push(set);
   }
-  return [...groups.slice(0, wanted), ...spread];
+  return [...groups.slice(0, wanted), ...pairs.slice(0, wantedPairs), ...spread];
 }
 
 /** With small racks all groups come up soon. */
@@ -89,6 +97,21 @@ function grouped(
 
 /** Fewer than the rack has, where it has more than two: the only group of a rack would accuse all of its hosts of what one of them loses. */
 const groupSize = (hosts: number): number => Math.min(GROUP, Math.max(2, hosts - 1), hosts);
+
+/** Each rack once beside another one, the odd one left out; none of a single rack. */
+function paired(
+  domain: BandwidthDomain,
+  racks: readonly (readonly number[])[],
+  random: Random,
+): readonly Candidate[] {
+  const order = shuffled(racks, random);
+  return Array.from({ length: order.length >> 1 }, (_, at) =>
+    whole(
+      domain,
+      order.slice(2 * at, 2 * at + 2).flatMap((hosts) => shuffled(hosts, random).slice(0, OF_EACH)),
+    ),
+  );
+}
 
 function overRacks(
   domain: BandwidthDomain,

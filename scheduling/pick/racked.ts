@@ -4,7 +4,8 @@
  * A gang runs at the pace of its weakest host, over the fewest cards that one of its hosts has, and slower the more racks it lies on. So for each
  * strength that hosts have (in steps of `STEP`) and each number of GPUs that a host gives at least, the highest product first, the hosts that are as
  * good are taken rack by rack: in one rack that holds the gang (the `MOST_SINGLE` with least room and as many with most), else racks with
- * most room first and for the rest the one with least room that holds it; where that one would give a single host, also evenly over them. In a rack hosts with most free GPUs come first, then strong ones, then
+ * most room first and for the rest the one with least room that holds it; where that one would give a single host, also evenly over them. Where racks differ
+ * in what they let out, also over the best 2, 3, 4, … of them alone. In a rack hosts with most free GPUs come first, then strong ones, then
  * in order. Without strengths there are none. Cost: O(hosts · log hosts) for each of at most `MOST_BARS` pairs of strength and number.
  */
 
@@ -16,6 +17,8 @@ import type { PickQuestion } from "./search.ts";
 const STEP = 0.05;
 const MOST_SINGLE = 3;
 const MOST_BARS = 24;
+/** Numbers of best racks that a gang is put over. */
+const MOST_BEST = 8;
 /** Of all candidates: what a predictor does beside its network follows them. */
 const MOST_SHARES = 3_000;
 
@@ -23,12 +26,13 @@ export function rackedCandidates(
   { predictor, gpus, rackTrafficOf }: PickQuestion,
   hosts: readonly HostOptions[],
 ): readonly Candidate[] {
-  const { domain, strengthOf } = predictor;
+  const { domain, strengthOf, wayOutOf } = predictor;
   if (strengthOf === undefined) return [];
   const graded = hosts.map((options) => ({
     options,
     rack: domain.hosts[options.host]?.rack ?? "",
     traffic: rackTrafficOf?.(options.host) ?? 0,
+    way: wayOutOf?.(options.host) ?? 1,
     grade: Math.round(strengthOf(options.host) / STEP),
   }));
   const found: Candidate[] = [];
@@ -69,11 +73,14 @@ interface Graded {
   readonly grade: number;
   /** GB/s out of its rack. */
   readonly traffic: number;
+  /** What it lets out, 0 to 1. */
+  readonly way: number;
 }
 
 interface Rack {
   readonly name: string;
   readonly traffic: number;
+  readonly way: number;
   readonly hosts: readonly Graded[];
   readonly room: number;
 }
@@ -89,9 +96,26 @@ function rackByRack(able: readonly Graded[], gpus: number): readonly Candidate[]
   const most = able.reduce((free, { options }) => Math.max(free, options.free), 1);
   const overRacks = over(racks, { gpus, most });
   const quietFirst = [...racks].sort((a, b) => a.traffic - b.traffic);
-  return racks.some(({ traffic }) => traffic > 0)
-    ? [...overRacks, ...over(quietFirst, { gpus, most })]
-    : overRacks;
+  return [
+    ...overRacks,
+    ...(racks.some(({ traffic }) => traffic > 0) ? over(quietFirst, { gpus, most }) : []),
+    ...overBest(racks, { gpus, most }),
+  ];
+}
+
+/** None where all racks let out as much. */
+function overBest(racks: readonly Rack[], need: Need): readonly Candidate[] {
+  const bestFirst = [...racks].sort((a, b) => b.way - a.way || a.traffic - b.traffic);
+  if (bestFirst[0]?.way === bestFirst.at(-1)?.way) return [];
+  let room = 0;
+  const enough = bestFirst.findIndex((rack) => (room += rack.room) >= need.gpus) + 1;
+  return Array.from({ length: Math.min(MOST_BEST, racks.length - enough) }, (_, more) => {
+    const best = new Set(bestFirst.slice(0, enough + more));
+    return over(
+      racks.filter((rack) => best.has(rack)),
+      need,
+    );
+  }).flat();
 }
 
 interface Need {
@@ -146,6 +170,7 @@ function racksOf(able: readonly Graded[]): readonly Rack[] {
     .map(([name, hosts]) => ({
       name,
       traffic: hosts[0]?.traffic ?? 0,
+      way: hosts[0]?.way ?? 1,
       hosts: hosts.sort(
         (a, b) =>
           b.options.free - a.options.free || b.grade - a.grade || a.options.host - b.options.host,

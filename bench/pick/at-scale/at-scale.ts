@@ -126,7 +126,7 @@ function choosers(
   return new Map<string, Chooser>([
     [OURS, productChooser(field, ours)],
     [TOPOLOGY, productChooser(field)],
-    [KNOWING, knowingChooser(field)],
+    [KNOWING, knowingChooser(field, random.stream("all but the paths"))],
     ["boosted trees", productChooser(field, trainBoostedTrees({ domain, samples: sets, seed }))],
     ["nearest neighbour", productChooser(field, nearestNeighbour({ domain, samples: sets }))],
     ["Topo", (state) => compact({ ...state, isForced: false })],

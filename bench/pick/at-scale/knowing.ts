@@ -1,21 +1,27 @@
 /**
  * @file A picker that knows everything of a fabric but the path that each connection takes: what can be reached without knowing paths.
  *
- * The product's search over the truth's own answers: cards, faults, uplinks, and the gangs that run are all known. Where switches choose paths
- * by hash, a set is worth its mean over `WORLDS` other hashes. The oracle sees the true hash and finds sets that happen not to collide, which no
- * feature tells, so a learner need not be measured by more than this. It is a search and no proof: an answer of ours may be better in one state.
+ * Cards, faults, uplinks, and the gangs that run are all known. Where switches choose paths by hash, a set is worth its mean over `WORLDS` other
+ * hashes. The product's search over these answers is climbed on from, as the oracle climbs on the truth (oracle.ts). The oracle sees the true
+ * hash and finds sets that happen not to collide, which no feature tells, so a learner need not be measured by more than this. It is a search
+ * and no proof: an answer of ours may be better in one state.
  */
 
 import type { BandwidthPredictor } from "../../../domain/bandwidth/bandwidth-port.ts";
-import { fabricTruth } from "../../fabric/truth.ts";
+import type { Random } from "../../../lib/random.ts";
+import { fabricTruth, type FabricTruth } from "../../fabric/truth.ts";
 import { productChooser, type Chooser } from "./entrants.ts";
 import type { FabricField } from "./field.ts";
+import { oracle } from "./oracle.ts";
+import type { FabricState } from "./states.ts";
 
-const WORLDS = 3;
+/** The climb finds what is good by chance in few worlds. */
+const WORLDS = 8;
 /** Between the seeds of hashes; clusters are drawn from small ones. */
 const APART = 1_000_003;
+const EFFORT = Object.freeze({ randomSets: 300, patience: 300 });
 
-export function knowingChooser(field: FabricField): Chooser {
+export function knowingChooser(field: FabricField, random: Random): Chooser {
   const { domain, truth } = field;
   const { cluster } = truth;
   const worlds =
@@ -33,23 +39,36 @@ export function knowingChooser(field: FabricField): Chooser {
   );
   const most = Math.max(...slowest);
   return (state) => {
-    const drawn = worlds.map((world) => ({
-      world,
-      neighbours: state.gangs.flatMap((gang) => world.neighbour(gang) ?? []),
-    }));
+    const blind = blindTruth(truth, { worlds, state });
     const predictor: BandwidthPredictor = {
       version: "all but the paths",
       domain,
       kindOf: ({ mask }) => mask,
       strengthOf: (host) => (slowest[host] ?? 0) / most,
-      predict: (candidates) =>
-        candidates.map(
-          (set) =>
-            drawn.reduce((sum, { world, neighbours }) => sum + world.gbs(set, neighbours), 0) /
-            drawn.length,
-        ),
+      predict: (candidates) => candidates.map((set) => blind.gbs(set, state.neighbours)),
     };
     // The truth has them in its answers.
-    return productChooser(field, predictor)({ ...state, gangs: [] });
+    const searched = productChooser(field, predictor)({ ...state, gangs: [] });
+    const entrants = [searched, productChooser(field)(state)];
+    return oracle({ ...field, truth: blind }, state, { ...EFFORT, entrants, random }).pick;
+  };
+}
+
+/** Means over other hashes, beside the gangs of the state in each where neighbours are named. */
+function blindTruth(
+  truth: FabricTruth,
+  { worlds, state }: { readonly worlds: readonly FabricTruth[]; readonly state: FabricState },
+): FabricTruth {
+  const drawn = worlds.map((world) => ({
+    world,
+    beside: state.gangs.flatMap((gang) => world.neighbour(gang) ?? []),
+  }));
+  return {
+    ...truth,
+    gbs: (set, neighbours = []) =>
+      drawn.reduce(
+        (sum, { world, beside }) => sum + world.gbs(set, neighbours.length === 0 ? [] : beside),
+        0,
+      ) / drawn.length,
   };
 }

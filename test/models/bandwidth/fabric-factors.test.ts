@@ -49,7 +49,7 @@ const planOf = (count: number, of = domain): readonly Candidate[] =>
   });
 
 describe("factors of a large cluster", () => {
-  const sets = planOf(240);
+  const sets = planOf(320);
   const factors = fabricFactors(
     domain,
     sets.map((shares) => ({ shares, gbs: gbsOf(shares) })),
@@ -65,7 +65,7 @@ describe("factors of a large cluster", () => {
     const small = domainOf(60, 4);
     const found = fabricFactors(
       small,
-      planOf(240, small).map((shares) => ({ shares, gbs: gbsOf(shares, small) })),
+      planOf(320, small).map((shares) => ({ shares, gbs: gbsOf(shares, small) })),
     );
     if (found === undefined) throw new Error("the cluster is large");
     for (const host of small.hosts.keys())
@@ -89,7 +89,7 @@ describe("what sets say of a host", () => {
   const whole = (...hosts: number[]): Candidate => hosts.map((host) => ({ host, mask: 255 }));
   const without = (shares: Candidate, gone: number): Candidate =>
     shares.filter(({ host }) => host !== gone);
-  const groups = planOf(240).map((shares) => ({ shares, gbs: gbsOf(shares) }));
+  const groups = planOf(320).map((shares) => ({ shares, gbs: gbsOf(shares) }));
 
   it("is not what two hosts say, nor hosts that give some of their GPUs: their cards carry less", () => {
     const lenient = [
@@ -193,8 +193,21 @@ describe("what sets say of a host", () => {
 });
 
 describe("sets to measure on a large cluster", () => {
+  it("have each rack in as many pairs of racks as any other, but for one, two whole hosts of each", () => {
+    const pairs = planOf(320).filter((set) => racksOf(domain, set) === 2 && set.length === 4);
+    const counts = new Map<string, number>();
+    for (const pair of pairs)
+      for (const { host, mask } of pair) {
+        expect(mask).toBe(255);
+        const rack = domain.hosts[host]?.rack ?? "";
+        counts.set(rack, (counts.get(rack) ?? 0) + 1);
+      }
+    expect(pairs.length).toBeGreaterThanOrEqual(80);
+    expect(Math.min(...counts.values())).toBeGreaterThanOrEqual(18);
+  });
+
   it("have each host, whole, in several groups of four of its rack, beside many others", () => {
-    const groups = planOf(240).filter((set) => racksOf(domain, set) === 1);
+    const groups = planOf(320).filter((set) => racksOf(domain, set) === 1);
     const partners = new Map<number, Set<number>>();
     for (const group of groups) {
       expect(group.length).toBe(4);

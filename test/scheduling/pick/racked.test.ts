@@ -91,6 +91,22 @@ describe("candidates on strong hosts of few racks", () => {
     expect(found.some((pick) => pick.every(({ host }) => !busy.has(rackOf(host))))).toBe(true);
   });
 
+  it("try the fewest racks that let most out, then one more, and none of these where all let out as much", () => {
+    const question = questionOf([], whole, 80);
+    const predictor = {
+      ...question.predictor,
+      wayOutOf: (host: number) => [0.5, 0.9, 0.6, 0.8][rackOf(host)] ?? 1,
+    };
+    const racks = (of: typeof question): readonly string[] =>
+      rackedCandidates(of, allOptions(domain, whole)).map((pick) =>
+        [...new Set(pick.map(({ host }) => rackOf(host)))].sort().join(),
+      );
+    expect(racks({ ...question, predictor })).toContain("1,3");
+    expect(racks({ ...question, predictor })).not.toEqual(racks(question));
+    const alike = { ...question.predictor, wayOutOf: () => 0.7 };
+    expect(racks({ ...question, predictor: alike })).toEqual(racks(question));
+  });
+
   it("are none where strengths are not known", () => {
     const { strengthOf: _, ...unknown } = predictorOf([]);
     const question = { predictor: unknown, freeMasks: whole, gpus: 48 };
