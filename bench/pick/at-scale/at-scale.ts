@@ -61,7 +61,7 @@ export async function judgeFabric(spec: FabricSpec, plan: AtScalePlan): Promise<
   const sets = measuredSets(field, { count: samples, random: random.stream("measured") });
   const model = await trainSurrogate({ domain, samples: sets, seed });
   const ours = openSyncPredictor(model, domain, { version: "ours" });
-  const entrants = choosers(field, { ours, sets, random, seed });
+  const entrants = choosers(field, { ours, sets, random, plan });
   const picks: JudgedPick[] = [];
   for (let at = 0; at < states; at += 1) {
     say(`state ${String(at + 1)} of ${String(states)}`);
@@ -112,12 +112,12 @@ function choosers(
     ours,
     sets,
     random,
-    seed,
+    plan,
   }: {
     readonly ours: BandwidthPredictor;
     readonly sets: Parameters<typeof trainBoostedTrees>[0]["samples"];
     readonly random: Random;
-    readonly seed: number;
+    readonly plan: AtScalePlan;
   },
 ): ReadonlyMap<string, Chooser> {
   const { domain } = field;
@@ -126,8 +126,11 @@ function choosers(
   return new Map<string, Chooser>([
     [OURS, productChooser(field, ours)],
     [TOPOLOGY, productChooser(field)],
-    [KNOWING, knowingChooser(field, random.stream("all but the paths"))],
-    ["boosted trees", productChooser(field, trainBoostedTrees({ domain, samples: sets, seed }))],
+    [KNOWING, knowingChooser(field, { ...plan, random: random.stream("all but the paths") })],
+    [
+      "boosted trees",
+      productChooser(field, trainBoostedTrees({ domain, samples: sets, seed: plan.seed })),
+    ],
     ["nearest neighbour", productChooser(field, nearestNeighbour({ domain, samples: sets }))],
     ["Topo", (state) => compact({ ...state, isForced: false })],
     [

@@ -12,16 +12,25 @@ import type { Random } from "../../../lib/random.ts";
 import { fabricTruth, type FabricTruth } from "../../fabric/truth.ts";
 import { productChooser, type Chooser } from "./entrants.ts";
 import type { FabricField } from "./field.ts";
-import { oracle } from "./oracle.ts";
+import { oracle, type OracleEffort } from "./oracle.ts";
 import type { FabricState } from "./states.ts";
 
 /** The climb finds what is good by chance in few worlds. */
 const WORLDS = 8;
 /** Between the seeds of hashes; clusters are drawn from small ones. */
 const APART = 1_000_003;
-const EFFORT = Object.freeze({ randomSets: 300, patience: 300 });
+/** A set costs `WORLDS` times what it costs the oracle. */
+const MOST_EFFORT: OracleEffort = Object.freeze({ randomSets: 300, patience: 300 });
 
-export function knowingChooser(field: FabricField, random: Random): Chooser {
+/** With the oracle's effort, as far as `MOST_EFFORT` goes. */
+export function knowingChooser(
+  field: FabricField,
+  { randomSets, patience, random }: OracleEffort & { readonly random: Random },
+): Chooser {
+  const effort = {
+    randomSets: Math.min(MOST_EFFORT.randomSets, randomSets),
+    patience: Math.min(MOST_EFFORT.patience, patience),
+  };
   const { domain, truth } = field;
   const { cluster } = truth;
   const worlds =
@@ -50,7 +59,7 @@ export function knowingChooser(field: FabricField, random: Random): Chooser {
     // The truth has them in its answers.
     const searched = productChooser(field, predictor)({ ...state, gangs: [] });
     const entrants = [searched, productChooser(field)(state)];
-    return oracle({ ...field, truth: blind }, state, { ...EFFORT, entrants, random }).pick;
+    return oracle({ ...field, truth: blind }, state, { ...effort, entrants, random }).pick;
   };
 }
 
