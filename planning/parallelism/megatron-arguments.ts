@@ -34,7 +34,7 @@ export function megatronArguments(
     ...(isSequenceParallel(split, shape) ? ["--sequence-parallel"] : []),
     `--micro-batch-size ${split.microBatch}`,
     `--global-batch-size ${batch}`,
-    ...(shape === undefined ? [] : modelArguments(shape)),
+    ...(shape === undefined ? [] : modelArguments(shape, isBeforeAmpere)),
     ...layoutArguments(stages, split, shape),
     ...(split.isRecomputing
       ? ["--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1"]
@@ -53,7 +53,7 @@ export const isSequenceParallel = (
   shape: TransformerShape | undefined,
 ): boolean => width > 1 && shape !== undefined;
 
-function modelArguments(shape: TransformerShape): readonly string[] {
+function modelArguments(shape: TransformerShape, isBeforeAmpere: boolean): readonly string[] {
   return [
     `--num-layers ${shape.layers}`,
     `--hidden-size ${shape.hidden}`,
@@ -80,6 +80,8 @@ function modelArguments(shape: TransformerShape): readonly string[] {
     ...(shape.biases === "qkv" ? ["--add-qkv-bias"] : []),
     ...(shape.hasQueryNorms === true ? ["--qk-layernorm"] : []),
     ...(shape.experts === undefined ? [] : expertArguments(shape.experts, shape.layers)),
+    // Experts' products in one kernel, which GPUs before Ampere refuse.
+    ...(shape.experts === undefined || isBeforeAmpere ? [] : ["--moe-grouped-gemm"]),
     ...(shape.latent === undefined ? [] : latentArguments(shape.latent)),
     ...(shape.isTied || shape.image !== undefined ? [] : ["--untie-embeddings-and-output-weights"]),
     // Models of LLaMA's kind are trained without dropout, and memory counts no masks.
@@ -87,19 +89,24 @@ function modelArguments(shape: TransformerShape): readonly string[] {
   ];
 }
 
-const inputArguments = (shape: TransformerShape): readonly string[] =>
-  shape.image === undefined
-    ? [
-        `--seq-length ${shape.sequence}`,
-        `--max-position-embeddings ${Math.max(shape.sequence, shape.positions)}`,
-        `--vocab-size ${shape.vocabulary}`,
-      ]
+/** Every script asks for the length of a sequence; an image has its patches and the class token. */
+const inputArguments = ({
+  sequence,
+  positions,
+  vocabulary,
+  image,
+}: TransformerShape): readonly string[] => [
+  `--seq-length ${sequence}`,
+  `--max-position-embeddings ${Math.max(sequence, positions)}`,
+  ...(image === undefined
+    ? [`--vocab-size ${vocabulary}`]
     : [
-        `--img-h ${shape.image.imageSize}`,
-        `--img-w ${shape.image.imageSize}`,
-        `--patch-dim ${shape.image.patchSize}`,
-        `--num-channels ${shape.image.channels}`,
-      ];
+        `--img-h ${image.imageSize}`,
+        `--img-w ${image.imageSize}`,
+        `--patch-dim ${image.patchSize}`,
+        `--num-channels ${image.channels}`,
+      ]),
+];
 
 function expertArguments(experts: ExpertShape, layers: number): readonly string[] {
   const { count, chosen, feedForward, sharedFeedForward, denseLayers } = experts;
@@ -114,7 +121,6 @@ function expertArguments(experts: ExpertShape, layers: number): readonly string[
     ...(denseLayers > 0
       ? [`--moe-layer-freq ([0]*${denseLayers}+[1]*${layers - denseLayers})`]
       : []),
-    "--moe-grouped-gemm",
     "--moe-token-dispatcher-type alltoall",
   ];
 }

@@ -35,7 +35,7 @@ export function shortfall({ model, site, batch, sums }: Asked): string {
   if (card <= largest)
     return (
       `${subject}: no split of ${gpus} GPUs goes with a batch of ${batch}${isAlone ? ", which all of them share" : ` and ${model.layers.length} layers`}; ` +
-      `take a batch that ${gpus} divides, or as many GPUs as it has divisors`
+      `take a batch that ${gpus} divides, or let GPUs stay idle: --least, or gang.min of a job`
     );
   let enough: number | undefined;
   const most = isAlone ? MOST_REPLICAS : model.layers.length;

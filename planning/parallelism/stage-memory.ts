@@ -108,13 +108,17 @@ function piecesMemory(
 ): MemoryParts {
   const { framework, outputs } = sums;
   if (isReplicasAlone(framework)) return sharedMemory(split, sums);
+  const layerCount = sums.parameters.length - 1;
+  // Logits are as wide as the vocabulary is filled up; the last layer hands on one 32-bit number a token.
+  const filledLogits = filledRows(split, sums) * range(outputs, layerCount - 1, layerCount);
   let [common, experts, largestKept, atOnce] = [0, 0, 0, 0];
   const held = pieces.map(({ from, to }) => {
     const own = heldParameters(split, { stage, from, to }, sums);
     common += own.common;
     experts += own.experts;
     const scores = split.isRecomputingScores === true ? 0 : range(sums.scores, from, to);
-    const kept = range(sums.activations, from, to) + scores;
+    const logits = to === layerCount ? filledLogits : 0;
+    const kept = range(sums.activations, from, to) + scores + logits;
     const inputs = range(outputs, Math.max(0, from - 1), Math.max(0, to - 1));
     largestKept = Math.max(largestKept, kept);
     // Scores that are computed again are there for one layer at a time; its share of them is not more than those of the largest layer.
@@ -122,7 +126,7 @@ function piecesMemory(
     // Recomputation keeps the input of each layer, and everything of one layer while it is computed again.
     return split.isRecomputing ? Math.min(inputs, kept) : kept;
   });
-  if (split.isRecomputing) atOnce = Math.min(largestKept, sums.largestActivation);
+  if (split.isRecomputing) atOnce = Math.min(largestKept, sums.largestActivation + filledLogits);
   const hasAttention = pieces.some(({ from, to }) => range(sums.attentionLayers, from, to) > 0);
   if (contextDegree(split) > 1 && hasAttention) atOnce += RING_BUFFERS * blockKeyValues(sums);
   const parameters = common + experts;
@@ -167,6 +171,12 @@ const largestScore = ({ scores }: LayerSums, from: number, to: number): number =
   return most;
 };
 
+/** Rows that fill the vocabulary up to a multiple for each GPU over which it is split. */
+function filledRows({ width }: Pick<Split, "width">, { vocabulary, framework }: LayerSums): number {
+  const multiple = framework.vocabularyMultiple * width;
+  return Math.ceil(vocabulary / multiple) * multiple - vocabulary;
+}
+
 /** Of one GPU; those of experts are among the common ones where each replica has all. */
 function heldParameters(
   { width, stages, ...split }: Pick<Split, "width" | "stages" | "experts">,
@@ -175,10 +185,9 @@ function heldParameters(
 ): { readonly common: number; readonly experts: number } {
   const degree = expertDegree(split);
   const shared = degree === 1 ? 0 : range(sums.expertParameters, from, to);
-  const { tiedParameters, vocabulary, hidden, framework } = sums;
+  const { tiedParameters, hidden, framework } = sums;
   const layerCount = sums.parameters.length - 1;
-  const multiple = framework.vocabularyMultiple * width;
-  const filled = (Math.ceil(vocabulary / multiple) * multiple - vocabulary) * hidden;
+  const filled = filledRows({ width }, sums) * hidden;
   const [isFirst, isLast] = [from === 0, to === layerCount && stage === stages - 1];
   const hasOwnHead = isLast && (tiedParameters === 0 || stages > 1);
   const all =

@@ -5,9 +5,14 @@
 
 import { describe, expect, test } from "vitest";
 import { publishedBytes, type MegatronFlags } from "../../../bench/plan/published-memory.ts";
+import { readHfConfig } from "../../../domain/model/parse-hf-config.ts";
+import type { PlanModel } from "../../../planning/parallelism/models.ts";
 import { planDocument, type PlanDocument } from "../../../planning/parallelism/plan-document.ts";
 import { planTraining, type TrainingPlan } from "../../../planning/parallelism/plan.ts";
 import type { PlanSite } from "../../../planning/parallelism/site.ts";
+import { layerSums } from "../../../planning/parallelism/split.ts";
+import { stageMemory } from "../../../planning/parallelism/stage-memory.ts";
+import { presetModel } from "../../../planning/parallelism/transformer-layers.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { host, preset, siteOf } from "./sites.ts";
 
@@ -77,12 +82,12 @@ const CASES = [
 
 /** Flags of `arguments.py` with a value, and those without. */
 const VALUED = new Set(
-  "tensor-model-parallel-size pipeline-model-parallel-size num-layers-per-virtual-pipeline-stage micro-batch-size global-batch-size num-layers hidden-size num-attention-heads num-query-groups kv-channels ffn-hidden-size seq-length max-position-embeddings vocab-size normalization norm-epsilon position-embedding-type rotary-base hidden-dropout attention-dropout pipeline-model-parallel-layout recompute-granularity recompute-method recompute-num-layers".split(
+  "tensor-model-parallel-size pipeline-model-parallel-size num-layers-per-virtual-pipeline-stage micro-batch-size global-batch-size num-layers hidden-size num-attention-heads num-query-groups kv-channels ffn-hidden-size seq-length max-position-embeddings vocab-size img-h img-w patch-dim num-channels num-experts moe-router-topk moe-ffn-hidden-size moe-token-dispatcher-type expert-model-parallel-size normalization norm-epsilon position-embedding-type rotary-base hidden-dropout attention-dropout pipeline-model-parallel-layout recompute-granularity recompute-method recompute-num-layers".split(
     " ",
   ),
 );
 const PLAIN = new Set(
-  "sequence-parallel group-query-attention swiglu disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights use-distributed-optimizer fp16 bf16 accumulate-allreduce-grads-in-fp32 use-flash-attn".split(
+  "sequence-parallel group-query-attention swiglu disable-bias-linear add-qkv-bias untie-embeddings-and-output-weights use-distributed-optimizer fp16 bf16 accumulate-allreduce-grads-in-fp32 use-flash-attn moe-grouped-gemm".split(
     " ",
   ),
 );
@@ -143,6 +148,59 @@ test("LLaMA's arguments build LLaMA: gated, RMSNorm, rotations, no biases, untie
     "untie-embeddings-and-output-weights": true,
     "ffn-hidden-size": "11008",
     "vocab-size": "32000",
+  });
+});
+
+test("the logits of a last stage are as wide as the vocabulary is filled up", () => {
+  const model = preset("gpt2-350m");
+  const { layers, shape } = model;
+  if (shape === undefined) throw new Error("no transformer");
+  const split = {
+    ...{ replicas: 1, stages: 2, width: 8, microBatch: 4, microBatches: 2 },
+    ...{ isRecomputing: false, isSharded: false, bounds: [0, layers.length - 1, layers.length] },
+    cells: [0, 8].map((firstRank) => ({ host: 0, firstRank, width: 8 })),
+  };
+  const { activationsGiB } = stageMemory(split, 1, layerSums(model));
+  // 50,257 rows become 51,200 of 8 × 128; input and logits in 32 bits, Korthikanti et al. 2022, §4.3.
+  const wanted = (4 * shape.sequence * 4 * (shape.hidden + 51_200)) / 8;
+  expect(activationsGiB * GIB).toBeCloseTo(wanted, 0);
+});
+
+function configured(config: Readonly<Record<string, unknown>>): PlanModel {
+  const read = readHfConfig(config);
+  if (read.kind === "wrong") throw new Error(JSON.stringify(read.problems));
+  return presetModel(read.name, read.shape);
+}
+
+test("GPUs before Ampere get no product of experts in one kernel, which Megatron-LM refuses there", async () => {
+  const model = configured({
+    ...{ model_type: "mixtral", hidden_size: 1024, intermediate_size: 2048, vocab_size: 32_000 },
+    ...{ num_hidden_layers: 4, num_attention_heads: 8, num_key_value_heads: 8 },
+  });
+  for (const [card, isThere] of [
+    [V100, undefined],
+    [H100, true],
+  ] as const) {
+    const site = siteOf(host("a", 4, card));
+    const answer = await planTraining({ model, site, batch: 8, random: randomFrom(1) });
+    if (answer.kind === "blocked") throw new Error(answer.message);
+    const { megatron } = planDocument(answer.plan, site, model.shape).arguments;
+    expect(parsed(megatron.join(" ").split(" "))["moe-grouped-gemm"]).toBe(isThere);
+  }
+});
+
+test("an image model's arguments say how many patches a sequence has", async () => {
+  const model = configured({
+    ...{ model_type: "vit", hidden_size: 1024, intermediate_size: 4096 },
+    ...{ num_hidden_layers: 24, num_attention_heads: 16, image_size: 224, patch_size: 16 },
+  });
+  const site = siteOf(host("a", 8));
+  const answer = await planTraining({ model, site, batch: 64, random: randomFrom(1) });
+  if (answer.kind === "blocked") throw new Error(answer.message);
+  const { megatron } = planDocument(answer.plan, site, model.shape).arguments;
+  expect(parsed(megatron.join(" ").split(" "))).toMatchObject({
+    ...{ "seq-length": "197", "max-position-embeddings": "197" },
+    ...{ "img-h": "224", "patch-dim": "16" },
   });
 });
 
