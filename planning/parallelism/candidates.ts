@@ -8,6 +8,7 @@
  * at least `fewestGpus`, of clusters and hosts with most GPUs first. Cost: one prediction for each candidate, O(GPUs) each.
  */
 
+import { divisorsOf } from "../../lib/divisors.ts";
 import { byGroup, byStage, type Grid } from "./arrange.ts";
 import { isReplicasAlone, type Framework } from "./framework.ts";
 import type { PlanModel } from "./models.ts";
@@ -205,8 +206,8 @@ function bestOfContexts(
   const open = { ...degrees, ...(contexts > 1 && { contexts }) };
   const arrangements = plainArrangements(site, open, units);
   const boundsOf = boundsOnce(search);
-  for (let microBatch = 1; microBatch <= Math.min(samples, mostMicroBatch); microBatch *= 2) {
-    if (samples % microBatch !== 0) continue;
+  for (const microBatch of divisorsOf(samples)) {
+    if (microBatch > mostMicroBatch) break;
     for (const [arrangement, cells] of arrangements) {
       const laid = { ...open, microBatch, microBatches: samples / microBatch, cells };
       for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {
@@ -215,10 +216,8 @@ function bestOfContexts(
         if (bounds === undefined) continue;
         budget?.spend(cells.length + PREDICTION_CELLS);
         const whole = { ...laid, ...mode, bounds };
-        const found = isHeldEverywhere(whole, site, search.sums)
-          ? timed(search, whole, arrangement)
-          : undefined;
-        if (found !== undefined) {
+        if (isHeldEverywhere(whole, site, search.sums)) {
+          const found = timed(search, whole, arrangement);
           const isWanted = (fixed?.runs ?? 1) === 1;
           if (isWanted && (best === undefined || isBetter(found, best))) best = found;
           best = interleaved(search, found, best);

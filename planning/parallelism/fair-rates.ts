@@ -16,34 +16,46 @@ export interface Flow {
 
 const LEAST_RATE = 1e-3;
 
-export function fillRates(flows: readonly Flow[], bytesPerMs: Float64Array): void {
-  const room = new Map<number, number>();
-  const edges = new Map<number, number>();
-  for (const { links } of flows)
-    for (const link of links) {
-      room.set(link, bytesPerMs[link] ?? 0);
-      edges.set(link, (edges.get(link) ?? 0) + 1);
-    }
-  let open = flows;
-  while (open.length > 0) {
-    let [tightest, least] = [-1, Infinity];
-    for (const [link, count] of edges) {
-      const share = count > 0 ? (room.get(link) ?? 0) / count : Infinity;
-      if (share < least) [tightest, least] = [link, share];
-    }
-    const still: Flow[] = [];
-    for (const flow of open) {
-      if (least < Infinity && !flow.links.includes(tightest)) {
-        still.push(flow);
-        continue;
+/** Fills the rates of flows over these links, as often as it is called: it is asked at each moment of a step, so it keeps its lists. */
+export function rateFiller(bytesPerMs: Float64Array): (flows: readonly Flow[]) => void {
+  const room = new Float64Array(bytesPerMs.length);
+  /** Of flows without a rate yet: none at the end. */
+  const edges = new Int32Array(bytesPerMs.length);
+  const used: number[] = [];
+  return (flows) => {
+    used.length = 0;
+    for (const { links } of flows)
+      for (const link of links) {
+        const count = edges[link] ?? 0;
+        if (count === 0) {
+          used.push(link);
+          room[link] = bytesPerMs[link] ?? 0;
+        }
+        edges[link] = count + 1;
       }
-      flow.rate = least;
-      for (const link of flow.links) {
-        // Rounding must not leave a flow without any rate.
-        room.set(link, Math.max(LEAST_RATE, (room.get(link) ?? 0) - least));
-        edges.set(link, (edges.get(link) ?? 0) - 1);
+    let open = flows;
+    while (open.length > 0) {
+      let [tightest, least] = [-1, Infinity];
+      for (const link of used) {
+        const count = edges[link] ?? 0;
+        if (count === 0) continue;
+        const share = (room[link] ?? 0) / count;
+        if (share < least) [tightest, least] = [link, share];
       }
+      const still: Flow[] = [];
+      for (const flow of open) {
+        if (least < Infinity && !flow.links.includes(tightest)) {
+          still.push(flow);
+          continue;
+        }
+        flow.rate = least;
+        for (const link of flow.links) {
+          // Rounding must not leave a flow without any rate.
+          room[link] = Math.max(LEAST_RATE, (room[link] ?? 0) - least);
+          edges[link] = (edges[link] ?? 0) - 1;
+        }
+      }
+      open = still;
     }
-    open = still;
-  }
+  };
 }

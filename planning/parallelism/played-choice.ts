@@ -4,11 +4,20 @@
  * Cost: the work stated of each part, moments × units.
  */
 
-import { otherRuns, plainArrangements, type Candidate, type Search } from "./candidates.ts";
+import { divisorsOf } from "../../lib/divisors.ts";
+import {
+  evaluated,
+  isBetter,
+  otherRuns,
+  plainArrangements,
+  type Candidate,
+  type Search,
+} from "./candidates.ts";
 import { clusterOrders } from "./cluster-orders.ts";
 import { unitsOf, type Unit } from "./site.ts";
 import { expertDegree, type Split } from "./split.ts";
 import { isHeldEverywhere, shiftedBy } from "./stage-bounds.ts";
+import { memoryModes } from "./stage-memory.ts";
 import { playedStep } from "./step-time.ts";
 import { whileSwapsHelp } from "./unit-swaps.ts";
 
@@ -19,19 +28,46 @@ const PLAYED_WORK = 16e6;
 const SWAPPED_WORK = 2e6;
 const SHIFTED_WORK = 6e6;
 
-/** Those with the shortest bounds, as the links share their steps; the others keep their bounds. */
-export function played(
-  sorted: readonly Candidate[],
-  { request: { site, onCandidate }, sums }: Search,
-): Candidate[] {
+/** Those with the shortest bounds, as the links share their steps, with the best of the next micro-batches; the others keep their bounds. */
+export function played(sorted: readonly Candidate[], search: Search): Candidate[] {
+  const { request, sums } = search;
+  const { site, onCandidate } = request;
   let left = PLAYED_WORK;
-  return sorted.map((candidate, place) => {
+  const play = (candidate: Candidate): Candidate | undefined => {
     const { cells, microBatches, runs = 1, experts = 1 } = candidate.split;
     left -= microBatches * runs * cells.length ** 2 * experts;
-    if (place >= PLAYED || left < 0) return candidate;
+    if (left < 0) return undefined;
     const time = playedStep(candidate.split, { site, sums });
     onCandidate?.(candidate.split, time);
     return { ...candidate, time };
+  };
+  const first = sorted.map((candidate, place) =>
+    place < PLAYED ? (play(candidate) ?? candidate) : candidate,
+  );
+  return first.map((candidate, place) => {
+    if (place >= PLAYED) return candidate;
+    const others = nextMicroBatches(search, candidate).flatMap((other) => play(other) ?? []);
+    return [candidate, ...others].reduce((a, b) => (isBetter(b, a) ? b : a));
+  });
+}
+
+/** On the same cells, with the next fewer and the next more samples at a time, in the cheapest memory mode that fits. */
+function nextMicroBatches(search: Search, { split, arrangement }: Candidate): readonly Candidate[] {
+  const { mostMicroBatch = Infinity } = search.request;
+  const { isRecomputingScores: _mode, shards: _shards, runs, ...open } = split;
+  const samples = split.microBatch * split.microBatches;
+  const sizes = divisorsOf(samples);
+  const at = sizes.indexOf(split.microBatch);
+  return [sizes[at - 1], sizes[at + 1]].flatMap((microBatch): readonly Candidate[] => {
+    if (microBatch === undefined || microBatch > mostMicroBatch) return [];
+    const microBatches = samples / microBatch;
+    const isInterleaved = runs !== undefined && microBatches % split.stages === 0;
+    for (const mode of memoryModes(search.sums.framework, split.replicas)) {
+      const next = { ...open, ...mode, microBatch, microBatches, ...(isInterleaved && { runs }) };
+      const found = evaluated(search, next, arrangement);
+      if (found !== undefined) return [found];
+    }
+    return [];
   });
 }
 

@@ -9,7 +9,7 @@
  * which something changes, O(units) and the filling of fair-rates.ts.
  */
 
-import { fillRates, type Flow } from "./fair-rates.ts";
+import { rateFiller, type Flow } from "./fair-rates.ts";
 import { expertRings, ringLatencyMs, ringOf, stageCells, type Ring } from "./gradient-rings.ts";
 import { aheadOf, operation } from "./pipeline-time.ts";
 import { eachLink } from "./site-links.ts";
@@ -37,6 +37,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
   const clock = { nowMs: 0 };
   const actors: Actor[] = [];
   const paths = pathsOf(task, site);
+  const fillRates = rateFiller(paths.bytesPerMs);
   const isDirty = { value: false };
   const actor = (): Actor => {
     const made: Actor = { wakesAt: Infinity, flow: undefined, next: () => undefined };
@@ -61,7 +62,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
   };
   const { sendMs, exchangeMs, pipeline } = startUnits(stage);
   for (;;) {
-    if (isDirty.value) fillRates(flowsOf(actors), paths.bytesPerMs);
+    if (isDirty.value) fillRates(flowsOf(actors));
     isDirty.value = false;
     const next = nextMoment(actors, clock.nowMs);
     if (next === Infinity) break;

@@ -9,7 +9,7 @@ import { checkLinks } from "../../../bench/plan/links.ts";
 import { simulatedPlan } from "../../../bench/plan/simulated-plan.ts";
 import { MODEL_PRESETS } from "../../../domain/model/model-presets.ts";
 import { randomFrom, shuffled } from "../../../lib/random.ts";
-import { fillRates, type Flow } from "../../../planning/parallelism/fair-rates.ts";
+import { rateFiller, type Flow } from "../../../planning/parallelism/fair-rates.ts";
 import { DEEPSPEED, FSDP2 } from "../../../planning/parallelism/framework.ts";
 import { pipelineMs } from "../../../planning/parallelism/pipeline-time.ts";
 import { unitsOf } from "../../../planning/parallelism/site.ts";
@@ -134,7 +134,7 @@ describe("max–min fair rates", () => {
         fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 6, maxLength: 6 }),
         (ways, rates) => {
           const flows = ways.map((links): Flow => ({ links, left: 1, rate: 0 }));
-          fillRates(flows, Float64Array.from(rates));
+          rateFiller(Float64Array.from(rates))(flows);
           const used = rates.map((_, link) =>
             flows.reduce(
               (sum, { links, rate }) => sum + rate * links.filter((each) => each === link).length,

@@ -63,6 +63,13 @@ test.each([
   },
 );
 
+test("nine samples a replica go at once where every micro-batch gathers the parameters anew", async () => {
+  const site = { ...hosts(1), hosts: [host("a", 4), host("b", 4)] };
+  const answer = await planned("gpt2-350m", "fsdp2", { site, batch: 72 });
+  if (answer.kind === "blocked") throw new Error(answer.message);
+  expect(answer.plan.split).toMatchObject({ microBatch: 9, microBatches: 1 });
+});
+
 test("says how many GPUs would do", async () => {
   const answer = await planned("llama-70b", "fsdp2", { site: hosts(1), batch: 64 });
   const message = answer.kind === "blocked" ? answer.message : "";
