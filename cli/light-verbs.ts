@@ -13,6 +13,7 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["queue", "jobs/queue"],
   ["logs", "jobs/logs"],
   ["cancel", "jobs/cancel"],
+  ["kill", "jobs/kill"],
   ["retry", "jobs/retry"],
   ["suspend", "jobs/suspend"],
   ["resume", "jobs/resume"],

@@ -41,6 +41,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
         async () => (await import("./verbs/jobs/port-forward.ts")).portForwardVerb,
       ),
       verb("cancel", async () => (await import("./verbs/jobs/cancel.ts")).cancelVerb),
+      verb("kill", async () => (await import("./verbs/jobs/kill.ts")).killVerb),
       verb("retry", async () => (await import("./verbs/jobs/retry.ts")).retryVerb),
       verb("update", async () => (await import("./verbs/jobs/update.ts")).updateVerb),
       verb("top", async () => (await import("./verbs/jobs/top.ts")).topVerb),

@@ -66,7 +66,10 @@ export function changesOf({ min, max, ...rest }: NewSettings): JobChanges {
     ...(max !== undefined && { max }),
   };
   if (Object.keys(changes).length === 0)
-    throw new OrbweaverError("BAD_INPUT", "nothing is to be changed. Give at least one setting.");
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "nothing is to be changed. Give a priority, a tenant, a time limit, a deadline, or a gang's min or max.",
+    );
   return changes;
 }
 

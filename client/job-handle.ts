@@ -51,6 +51,7 @@ import {
 import { hearsNoSignal } from "../protocol/signal-limit.ts";
 import type { AmendOptions, NewSettings } from "./amendment.ts";
 import { pauseMs } from "./ask-again.ts";
+import { readView } from "./read-view.ts";
 import { stateOf } from "./listed-job.ts";
 import { withGpuUse } from "./gpu-use.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
@@ -247,7 +248,7 @@ async function kill(client: Client, jobId: JobId): Promise<void> {
 }
 
 async function insistOnArray(view: () => Promise<JobView>): Promise<void> {
-  const { array, jobId, spec } = await view();
+  const { array, jobId, spec } = await readView(view);
   if (array !== undefined) return;
   if (spec?.array !== undefined)
     throw new OrbweaverError(

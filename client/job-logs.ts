@@ -14,6 +14,7 @@ import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-session.ts";
 import { merged } from "./merged.ts";
 import { readRankLog, type RankPlace } from "./rank-log.ts";
+import { readView } from "./read-view.ts";
 import { asked } from "./server-error.ts";
 import { readTaskLogs } from "./task-logs.ts";
 
@@ -21,7 +22,7 @@ import { readTaskLogs } from "./task-logs.ts";
 const MOST_PAUSE_MS = 1_000;
 
 export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGenerator<string> {
-  const { array } = await job.view();
+  const { array } = await (options.task === undefined ? job.view() : readView(job.view));
   if (array !== undefined) {
     yield* readTaskLogs(job, taskOf(job.jobId, array.count, options), options);
     return;

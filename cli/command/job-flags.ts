@@ -104,6 +104,11 @@ export function jobFileWith(
   commandLine: readonly string[] | undefined,
 ): JobFile {
   const file = base === undefined ? {} : mapOf(base);
+  if (base === undefined && flags.gpus === undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--gpus is missing. Write how many GPUs the job takes, e.g. --gpus 1.",
+    );
   const { env, label, workdir, folder, launch } = flags;
   const name =
     flags.name ?? file["name"] ?? (commandLine === undefined ? undefined : nameOf(commandLine));

@@ -122,8 +122,22 @@ export function readSbatch(
           `${place}: --${name}${value === "" ? "" : `=${value}`}: ${LEFT_OUT[name] ?? "not known here"}`,
         ],
   );
-  return { job, isSingleton: dependency?.isSingleton === true, unmapped };
+  return {
+    job,
+    isSingleton: dependency?.isSingleton === true,
+    unmapped: [...unmapped, ...stepsOf(lines, file)],
+  };
 }
+
+/** Lines that start a step with `srun`, which no host here need have. */
+const stepsOf = (lines: readonly string[], file: string): readonly string[] =>
+  lines.flatMap((line, at) =>
+    /^\s*(\w+=\S*\s+)*srun\s/.test(line)
+      ? [
+          `${file}:${String(at + 1)}: srun: hosts have no such command; the script runs once on each host by itself. Write the command alone`,
+        ]
+      : [],
+  );
 
 type Reader = <T>(name: string, parse: (value: string) => T | undefined) => T | undefined;
 

@@ -2,14 +2,21 @@
 
 import type { Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
+import type { HostId } from "../../domain/values/ids.ts";
 import { isServedInTurn, type WaitCode } from "../admission/feasibility.ts";
 import { nextByOrderMs } from "../preemption/order-victims.ts";
 import { DEFAULT_RIGHTS, planPreemption } from "../preemption/plan-preemption.ts";
 import { planGrowth } from "../preemption/scale-up.ts";
 import type { Right } from "../preemption/victim-choice.ts";
 import { recalls } from "../reservation/opportunistic-backfill.ts";
-import { reserveForPreemptor, reserveForVictim } from "../reservation/reservation-set.ts";
-import { touchOwn, withoutOwn } from "../reservation/trial.ts";
+import {
+  INFERENCE_HEADROOM,
+  reserveForPreemptor,
+  reserveForVictim,
+  type ReservationSet,
+} from "../reservation/reservation-set.ts";
+import { preemptibleBy } from "../reservation/access.ts";
+import { commit, rollback, touchOwn, withoutOwn, withTrial } from "../reservation/trial.ts";
 import type { CycleInput } from "./cycle-input.ts";
 import { move } from "./moves.ts";
 import type { CycleParts } from "./parts.ts";
@@ -41,7 +48,10 @@ export function preempt(
   const account = preemption.account();
   if (account === undefined) return undefined;
   const { place, rights = DEFAULT_RIGHTS, order } = options.policies;
-  const byRight = (some: readonly Right[]): EvictionSet | undefined => {
+  const byRight = (
+    some: readonly Right[],
+    behind?: ReadonlyMap<HostId, number>,
+  ): EvictionSet | undefined => {
     touchOwn(reservations, gang.jobId);
     const found = planPreemption(gang, view, {
       preemption: account,
@@ -50,12 +60,16 @@ export function preempt(
       rights: some,
       ...(order && { order }),
       alone: (attempt) => withoutOwn(reservations, gang.jobId, attempt),
+      ...(behind && { behind }),
     });
     if (found === undefined) return undefined;
     work.spend(found.work);
     return { evict: found.evict, reserve: [found.reserve] };
   };
-  const found = byRight(rights.filter((right) => right !== "order"));
+  const ofOthers = rights.filter((right) => right !== "order");
+  const found =
+    byRight(ofOthers) ??
+    overReservations(reservations, gang, (behind) => byRight(ofOthers, behind));
   if (found !== undefined) return found;
   // A job that is moved goes on at once, so moves that pay come before a job's place in the order of service.
   if (code === "TopologyPlacementFailed" && preemption.takeMoveSearch()) {
@@ -73,6 +87,28 @@ export function preempt(
     plan.wakeAt(nextByOrderMs(gang, { ...account, order, index: book.index, book }));
   }
   return givingWay;
+}
+
+/** With what is reserved for requests behind it, which then wait for other GPUs; undefined where nothing is, or no eviction would help. */
+function overReservations(
+  reservations: ReservationSet,
+  gang: PendingRequest,
+  search: (behind: ReadonlyMap<HostId, number>) => EvictionSet | undefined,
+): EvictionSet | undefined {
+  const behind = preemptibleBy(reservations, gang).filter(
+    ({ jobId }) => jobId !== INFERENCE_HEADROOM || gang.class === "inference",
+  );
+  if (behind.length === 0) return undefined;
+  return withTrial(reservations, (release) => {
+    const masks = new Map<HostId, number>();
+    for (const { jobId, gpus } of behind) {
+      release(jobId);
+      for (const { host, mask } of gpus) masks.set(host, (masks.get(host) ?? 0) | mask);
+    }
+    const found = search(masks);
+    const gpus = found?.reserve.flatMap((item) => item.gpus) ?? [];
+    return found === undefined ? rollback(found) : commit(found, () => gpus);
+  });
 }
 
 /** Enters evictions into the plan, and reserves what they free. */

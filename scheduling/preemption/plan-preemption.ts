@@ -18,12 +18,11 @@
  * Cost: O(hosts + leases on them) a request, O(k log k) for k victims where no single host does; at most `MAX_RELEASED` leases and `MAX_TRIALS` places.
  */
 
-import type { LeaseId } from "../../domain/values/ids.ts";
+import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import { gpuCountOf, popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../../domain/lease/plan.ts";
 import { lowestBits } from "../../lib/bits.ts";
 import { preemptionOf } from "../ledger/apply/apply-evictions.ts";
-import type { Capacity } from "../capacity/capacity-state.ts";
 import { largestAt, needIn } from "../capacity/capacity.ts";
 import { withLenders, withoutLenders } from "../capacity/stranded-gpus.ts";
 import { tryOut } from "../capacity/trial.ts";
@@ -66,6 +65,8 @@ export interface PreemptionContext {
   readonly order?: ServiceOrder;
   /** Takes the request's own reservation off the capacity while places are tried; absent where it is off already, or there is none. */
   readonly alone?: <Found>(attempt: () => Found) => Found;
+  /** Masks of GPUs that requests behind this one have reserved, and leave to it: what it does not take stays theirs, so no victim keeps it. */
+  readonly behind?: ReadonlyMap<HostId, number>;
 }
 
 export const DEFAULT_RIGHTS: readonly Right[] = ["due", "reclaim"];
@@ -299,7 +300,7 @@ function placeWithout(
 function settled(search: Search, found: Omit<Found, "keeps">): Found | undefined {
   const keeps = new Map<LeaseId, readonly HostGpus[]>();
   for (const { lease } of found.victims) {
-    const keep = keepOf(lease, found.gpus, search.view.capacity);
+    const keep = keepOf(lease, found.gpus, search);
     if (keep !== undefined) keeps.set(lease.id, keep);
   }
   for (const kept of keeps.size > 0 ? [keeps, new Map<LeaseId, never>()] : [keeps]) {
@@ -308,17 +309,18 @@ function settled(search: Search, found: Omit<Found, "keeps">): Found | undefined
   return undefined;
 }
 
-/** The GPUs with which the job of the lease may go on when the rest is taken; undefined when it gives up all. */
+/** The GPUs with which the job of the lease may go on when these are taken; undefined when it gives up all. */
 function keepOf(
   lease: Victim["lease"],
   gpus: readonly HostGpus[],
-  { reserved }: Capacity,
+  { view, context }: Search,
 ): readonly HostGpus[] | undefined {
+  const { masks } = view.capacity.reserved;
   const gang = lease.terms?.gang;
   if (gang === undefined || !preemptionOf(lease).mayShrink) return undefined;
   // Reserved ones belong to other jobs as soon as it stops.
   const rest = withoutGpus(lease.gpus, gpus).flatMap(({ host, mask }) => {
-    const unreserved = mask & ~(reserved.masks.get(host) ?? 0);
+    const unreserved = mask & ~(masks.get(host) ?? 0) & ~(context.behind?.get(host) ?? 0);
     return unreserved === 0 ? [] : [{ host, mask: unreserved }];
   });
   let size = gpuCountOf(rest);

@@ -147,6 +147,17 @@ describe("cancel", () => {
     expect(ended).toEqual(["a", "b"]);
   });
 
+  it("is to kill what it is for a job to finish what it is at", async () => {
+    const forced: unknown[] = [];
+    const job = { cancel: (options: unknown) => Promise.resolve(void forced.push(options)) };
+    const of = { client: { job: () => job as unknown as JobHandle } };
+    expect((await run(["kill", "a"], of)).stdout).toBe("a  killing\n");
+    expect((await run(["cancel", "a", "--force"], of)).stdout).toBe("a  killing\n");
+    expect((await run(["cancel", "a"], of)).stdout).toBe("a  cancelling\n");
+    expect(forced).toEqual([true, true, false].map((isForced) => ({ isForced })));
+    expect((await run(["kill"], of)).stderr).toMatch(/^error BAD_INPUT: no job to kill is named/);
+  });
+
   it("says the same as JSON", async () => {
     const { stdout } = await run(["cancel", "a", "gone", "--json"], { client });
     expect(JSON.parse(stdout)).toEqual({

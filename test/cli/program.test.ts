@@ -13,6 +13,7 @@ const VERBS = [
   ["explain"],
   ["logs"],
   ["cancel"],
+  ["kill"],
   ["plan"],
   ["hold"],
   ["release"],

@@ -71,6 +71,16 @@ async function provided(
   return await provideServer(io, { flags: isolated, stateDir, former, ...more });
 }
 
+it("a job is moved by the server of its user's own fleet, whatever fleet it goes to", async () => {
+  const { root, stateDir } = fleetFolder();
+  await writeUpState(stateDir, stateOf({ server: gone(serverIn(stateDir)) }));
+  const { code, stderr } = await run(["move", "j", "--fleet", "us"], {
+    env: { ORBWEAVER_STATE_DIR: root },
+  });
+  expect(code).toBe(4);
+  expect(stderr).toContain(`\`orbweaver up\` started at ${ADDRESS} has stopped`);
+});
+
 describe("a fleet whose own server lives", () => {
   it.each(["127.0.0.1:1", "prod:7233"])("refuses %s until `down`, naming both", async (address) => {
     const { stateDir } = fleetFolder();

@@ -116,3 +116,23 @@ it.each<Told>([{ status: "RUNNING", pending: ELSEWHERE }, { status: "COMPLETED" 
     expect((await job.explain()).fleet).toEqual({ kind: "unknown" });
   },
 );
+
+it("a job that was just submitted is waited for before it is said to be no array", async () => {
+  const order = { done: 1, stopping: 0, skipped: 0 };
+  const left = [
+    { state: "pending" },
+    { state: "pending", spec: { array: { count: 2 } } },
+    { state: "pending", spec: { array: { count: 2 } }, array: { count: 2 } },
+  ];
+  const handle = {
+    query: () => Promise.resolve({ jobId: "a", attempts: [], ...left.shift() }),
+    executeUpdate: () => Promise.resolve(order),
+  };
+  const client = {
+    workflow: { getHandle: () => handle },
+    withDeadline: (_deadline: number, call: () => Promise<unknown>) => call(),
+  };
+  const job = openJob(client as unknown as Client, "a", "ada");
+  expect(await job.cancelTasks("0")).toEqual(order);
+  expect(left).toEqual([]);
+});

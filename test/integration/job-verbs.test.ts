@@ -1,10 +1,14 @@
 /** @file The verbs that find, change and repeat jobs, on a real server: what the command line prints is what has happened. */
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { parse } from "yaml";
 import { userName } from "../../access/own-identity.ts";
 import type { JobFile, JobFilter } from "../../client/index.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -90,6 +94,61 @@ describe("lists", () => {
   });
 });
 
+/** What the command line has printed so far, and how it ends at Ctrl-C. */
+function watching(words: readonly string[]) {
+  const cli = path.join(ROOT, "dist/cli/main.js");
+  const child = spawn(process.execPath, [cli, ...words], { env: world.env });
+  let text = "";
+  child.stdout.setEncoding("utf8").on("data", (part: string) => {
+    text += part;
+  });
+  const end = async (): Promise<number | null> => {
+    const exited = once(child, "exit");
+    child.kill("SIGINT");
+    return ((await exited) as [number | null])[0];
+  };
+  return { text: () => text, end };
+}
+
+it("list --watch prints a changed line once into a pipe, and ends at Ctrl-C", async () => {
+  const id = `watched-${world.fleet}`;
+  const columns = ["--columns", "job,state"];
+  await sleeper(id, { hold: true });
+  await untilListed({ name: "watched-*" }, [id]);
+  const watch = watching(["list", "--name", "watched-*", ...columns, "--watch"]);
+  await expect.poll(watch.text).toMatch(/ held\n/);
+  await orbweaver(["release", id]);
+  await expect.poll(watch.text).toMatch(/ running\n/);
+  expect(await watch.end()).toBe(130);
+  const lines = watch.text().trimEnd().split("\n");
+  expect(new Set(lines).size).toBe(lines.length);
+  await orbweaver(["kill", id]);
+});
+
+it("every verb of jobs and fleets answers in YAML as in JSON", async () => {
+  const id = `yaml-${world.fleet}`;
+  const yaml = async (...words: readonly string[]): Promise<unknown> =>
+    parse(await orbweaver([...words, "-o", "yaml"]));
+  const said = ["--gpus", "1", "--key", id, "--hold", "-o", "yaml", "--", "sleep", "600"];
+  const submitted: unknown = parse(await orbweaver(["submit", ...said]));
+  expect(submitted).toEqual({ jobId: id, isNew: true });
+  for (const words of [["update", "--priority", "2"], ["release"], ["kill"]]) {
+    const [verb = "", ...flags] = words;
+    expect(await yaml(verb, id, ...flags), verb).toMatchObject({ jobs: [{ jobId: id }] });
+  }
+  expect(await world.orbweaver.job(id).outcome()).toEqual({ kind: "cancelled" });
+  for (const words of [
+    ...["usage", "audit", "fleet links", "cron list", "model list", "collectives list", "doctor"],
+    ...["queue hold", "queue release", "drain alpha/a3", "undrain alpha/a3"],
+    ...[`retry ${id}`, `kill ${id}-r1`],
+    // Of an ended job: the error is the document.
+    ...["top", "hold", "suspend", "resume", "requeue", "logs"].map((verb) => `${verb} ${id}`),
+  ]) {
+    const said = await world.cli([...words.split(" "), "-o", "yaml"]);
+    expect([words, said.stderr, typeof parse(said.stdout)]).toEqual([words, said.stderr, "object"]);
+  }
+});
+
 /** A job of one GPU that runs until it is cancelled, or waits on hold. */
 const sleeper = (key: string, more: Partial<JobFile> = {}) =>
   world.orbweaver.submit({
@@ -120,32 +179,35 @@ describe("many jobs at once", () => {
     await world.orbweaver.job(other).cancel();
   });
 
-  it("--force kills a job that a graceful cancel leaves running for its whole grace", async () => {
-    const id = `stubborn-${world.fleet}`;
-    const { jobId } = await world.orbweaver.submit({
-      name: "stubborn",
-      idempotencyKey: id,
-      gang: 1,
-      run: {
-        command: ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"],
-        grace: "1h",
-      },
-    });
-    const job = world.orbweaver.job(jobId);
-    await expect
-      .poll(() => world.cli(["logs", id]).then(({ stdout }) => stdout), { timeout: WITHIN_MS })
-      .toContain("deaf");
-    await orbweaver(["cancel", id]);
-    await expect
-      .poll(async () => (await job.view()).state, { timeout: WITHIN_MS })
-      .toBe("stopping");
-    expect(await orbweaver(["cancel", id, "--force"])).toBe(`${id}  killing\n`);
-    // The grace is an hour, so an end within the test's time is the kill's.
-    expect(await job.outcome()).toEqual({ kind: "cancelled" });
-    await world.until("it holds nothing", ({ leases }) =>
-      [...leases.values()].every((lease) => lease.jobId !== jobId),
-    );
-  });
+  it.each([[["kill"]], [["cancel", "--force"]]])(
+    "%j ends a job at once that a graceful cancel leaves running for its whole grace",
+    async (words) => {
+      const id = `stubborn-${words.length}-${world.fleet}`;
+      const { jobId } = await world.orbweaver.submit({
+        name: "stubborn",
+        idempotencyKey: id,
+        gang: 1,
+        run: {
+          command: ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"],
+          grace: "1h",
+        },
+      });
+      const job = world.orbweaver.job(jobId);
+      await expect
+        .poll(() => world.cli(["logs", id]).then(({ stdout }) => stdout), { timeout: WITHIN_MS })
+        .toContain("deaf");
+      await orbweaver(["cancel", id]);
+      await expect
+        .poll(async () => (await job.view()).state, { timeout: WITHIN_MS })
+        .toBe("stopping");
+      expect(await orbweaver([...words, id])).toBe(`${id}  killing\n`);
+      // The grace is an hour, so an end within the test's time is the kill's.
+      expect(await job.outcome()).toEqual({ kind: "cancelled" });
+      await world.until("it holds nothing", ({ leases }) =>
+        [...leases.values()].every((lease) => lease.jobId !== jobId),
+      );
+    },
+  );
 });
 
 describe("retry", () => {

@@ -33,7 +33,7 @@ export function cancelVerb(context: CommandContext): Command {
         ["orbweaver cancel --me --label sweep=lr-7 --state pending", "what waits of a sweep"],
         ["orbweaver cancel --group nightly-12", "a group as one"],
         ["orbweaver cancel --user ada --yes", "everything of a user, without a question"],
-        ["orbweaver cancel train-7 --force", "kill a job at once"],
+        ["orbweaver cancel train-7 --force", "kill a job at once, as `orbweaver kill` does"],
       ]),
     )
     .action(async (jobIds: readonly string[], values: CancelValues) => {
@@ -50,7 +50,7 @@ export function cancelVerb(context: CommandContext): Command {
   return addServiceOptions(verb);
 }
 
-const OPEN_STATES = ["pending", "held", "running"] as const;
+export const OPEN_STATES = ["pending", "held", "running"] as const;
 
 interface CancelValues extends ConnectionOptionValues, ChosenJobsValues {
   readonly task?: string;

@@ -83,8 +83,10 @@ export function logsVerb(context: CommandContext): Command {
           write(text);
         }
         if (context.io.interrupted.aborted) return context.exitWith(EXIT.interrupted);
-        if (!hasStarted) throw neverStarted(jobId, (await job.ending()).outcome?.kind ?? "unknown");
-        if (!hasPrinted && values.tail !== 0) context.say(nothingOf(jobId, values));
+        if (hasStarted && (hasPrinted || values.tail === 0)) return;
+        const { outcome } = await job.ending();
+        if (!hasStarted) throw neverStarted(jobId, outcome?.kind ?? "unknown");
+        context.say(`${nothingOf(jobId, values)}${outcome === undefined ? " so far" : ""}`);
       });
     });
   return addServiceOptions(verb);
@@ -103,7 +105,7 @@ function chosen({ follow, rank, tail, attempt, task }: LogsValues): LogOptions {
 function nothingOf(jobId: string, { task, rank }: LogsValues): string {
   const part = task === undefined ? "" : `task ${String(task)} of `;
   const of = rank === undefined || rank === "all" ? "" : `rank ${String(rank)} of `;
-  return `${of}${part}${jobId} has printed nothing so far`;
+  return `${of}${part}${jobId} has printed nothing`;
 }
 
 function readRank(text: string): number | "all" {

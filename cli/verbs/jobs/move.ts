@@ -37,8 +37,8 @@ export function moveVerb(context: CommandContext): Command {
         `${EXIT_CODE_HELP}\n${NEVER_EXIT_CODE_HELP}`,
       ),
     )
-    .action(async (jobIds: readonly string[], { queueAnyway, ...values }: MoveValues) => {
-      const { fleet } = values;
+    // The fleet is where the jobs go, so the server is that of the user's own fleet.
+    .action(async (jobIds: readonly string[], { queueAnyway, fleet, ...values }: MoveValues) => {
       if (fleet === undefined || fleet === "")
         throw new OrbweaverError("BAD_INPUT", "no fleet is named. Write --fleet NAME.");
       await forEachJob(context, { jobIds, values }, (job) =>

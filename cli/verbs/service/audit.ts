@@ -81,8 +81,9 @@ export function auditVerb(context: CommandContext): Command {
         });
       else {
         const width = widthOf(io.stdout);
+        const columns = columnsFor(io.stdout.isTTY === true);
         context.print(
-          chosen.length === 0 ? "no lines" : tableText(COLUMNS, chosen.map(row), width),
+          chosen.length === 0 ? "no lines" : tableText(columns, chosen.map(row), width),
         );
         if (history !== undefined) {
           context.print("\nHistory of the job:");
@@ -169,15 +170,19 @@ async function pastTheService(
   }
 }
 
-const COLUMNS: readonly Column[] = [
-  { title: "TIME" },
-  { title: "WHO", least: 6 },
-  { title: "FROM", least: 6 },
-  { title: "ACT", least: 6 },
-  { title: "ABOUT", least: 8 },
-  { title: "VERDICT" },
-  { title: "WHY", least: 10 },
-];
+/** A program that reads the table gets every name whole. */
+const columnsFor = (isForPeople: boolean): readonly Column[] => {
+  const atLeast = (least: number): { readonly least?: number } => (isForPeople ? { least } : {});
+  return [
+    { title: "TIME" },
+    { title: "WHO", ...atLeast(6) },
+    { title: "FROM", ...atLeast(6) },
+    { title: "ACT" },
+    { title: "ABOUT", ...atLeast(8) },
+    { title: "VERDICT" },
+    { title: "WHY", ...atLeast(10) },
+  ];
+};
 
 const row = ({ atMs, who, from, act, job, verdict, why, more }: AuditLine): readonly string[] => [
   timeText(atMs),

@@ -1,7 +1,14 @@
 /** @file `run`: a job at a terminal with its output, signals and exit status. */
 
 import { afterEach, describe, expect, it } from "vitest";
-import type { JobFile, JobHandle, JobOutcome, JobView, LogOptions } from "../../../client/index.ts";
+import type {
+  JobEnding,
+  JobFile,
+  JobHandle,
+  JobOutcome,
+  JobView,
+  LogOptions,
+} from "../../../client/index.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { jobId } from "../../../domain/values/ids.ts";
 import { run } from "../run.ts";
@@ -158,10 +165,18 @@ describe("run", () => {
     of.end({ kind: "cancelled" });
     const client = { ...of.client, job: () => ({ ...of.client.job(), logs }) };
     expect((await run(WORDS, { client })).stderr).toContain("b has printed nothing\n");
+    const logsOf = async (ending: JobEnding): Promise<string> => {
+      const job = { ...of.client.job(), logs, ending: () => Promise.resolve(ending) };
+      return (await run(["logs", "b"], { client: { job: () => job } })).stderr;
+    };
+    const end = { isCancelAsked: true, outcome: { kind: "cancelled" } } as const;
+    expect(await logsOf(end)).toBe("b has printed nothing\n");
+    expect(await logsOf({ isCancelAsked: false })).toBe("b has printed nothing so far\n");
   });
 
   it.each([
     { words: ["run", "--gpus", "1"], want: /a command is missing/ },
+    { words: ["run", "--", "x"], want: /^error BAD_INPUT: --gpus is missing/ },
     { words: ["run", "--gpus", "1", "--array", "3", "--", "x"], want: /neither an array nor held/ },
     { words: ["run", "--gpus", "1", "--hold", "--", "x"], want: /neither an array nor held/ },
     { words: ["run", "--pty", "--launch", "per-gpu", "--", "x"], want: /is one process/ },

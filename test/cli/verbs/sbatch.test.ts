@@ -43,6 +43,13 @@ it("a whole script becomes a job that our own parser takes", () => {
   expect(readJob(job as JobFile).spec.gang.gpus).toBe(16);
 });
 
+it("steps that srun would start are named: no host has it", () => {
+  const text = "#!/bin/bash\n#SBATCH -G1\n# srun is gone\nNCCL_DEBUG=INFO srun -n1 hostname\n";
+  expect(readSbatch(text, { file: "t.sbatch", cwd: "/" }).unmapped).toEqual([
+    expect.stringMatching(/^t\.sbatch:4: srun: hosts have no such command/),
+  ]);
+});
+
 it.each<[readonly string[], object]>([
   [["-G 4"], { gang: 4, constraints: { sameHost: true } }],
   [["--gpus=a100:4", "-N 2"], { gang: 4, constraints: { gpuTypes: ["A100"] } }],

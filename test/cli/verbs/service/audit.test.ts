@@ -55,6 +55,18 @@ describe("the audit", () => {
     expect(stderr).toMatch(/2 lines, last hash \S{43}/);
   });
 
+  it("cuts no name where a program reads it, and fits a terminal", async () => {
+    const long = openAuditLog(file, () => NOW_MS - 60_000);
+    const job = `nightly-evaluation-of-the-large-model-${"x".repeat(40)}`;
+    long.add({ who: "eve", from: "socket", act: "cron-submit", job, verdict: "accepted" });
+    long.close();
+    expect((await audit()).stdout).toContain(`cron-submit  ${job}  accepted`);
+    const env = { ORBWEAVER_STATE_DIR: root };
+    const shown = await run(["audit"], { env, nowMs: NOW_MS, isTerminal: true, columns: 80 });
+    expect(shown.stdout).toContain("cron-submit");
+    for (const line of shown.stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
   it("ends with 1 where a line was changed", async () => {
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace("train-7", "train-8"));
