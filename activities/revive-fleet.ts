@@ -1,7 +1,7 @@
 /**
  * @file Restarts a fleet whose workflow was closed (most likely terminated by hand), from the input of its last run.
  *
- * A fleet continues as new after every change by an operator, so that input has the newest description and drains. Its
+ * A fleet continues as new after changes by an operator, so that input has the newest description and drains, but for what came within two seconds before the end. Its
  * requests, leases and agents are out of date, so the new run collects them from agents and jobs (`isRecovering`). Its tokens
  * start far above every token that the closed run can have granted. When several callers find the fleet closed, one starts it
  * and the others find it running.
@@ -9,17 +9,10 @@
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { fleetShapeProblem } from "../domain/fleet/fleet-shape.ts";
-import { askedProof } from "../scheduling/ledger/ledger.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger/codec.ts";
 import { ledgerAfterLoss, RECOVER_AFTER_MS } from "../scheduling/ledger/lost-ledger.ts";
-import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
-import {
-  FLEET_TASK_QUEUE,
-  FLEET_TASK_TIMEOUT,
-  FLEET_WORKFLOW,
-  fleetMemo,
-  type FleetInput,
-} from "../protocol/messages.ts";
+import { FLEET_WORKFLOW, type FleetInput } from "../protocol/messages.ts";
+import { fleetRun } from "./fleet-run.ts";
 import { startedWith } from "./started-with.ts";
 
 export type Revival = "revived" | "running" | "never-was";
@@ -41,24 +34,17 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
   if (last.status.name === "RUNNING") return "running";
   const input = await inputOf(client, fleetWorkflowId, last.runId);
   await client.workflow.start(FLEET_WORKFLOW, {
-    workflowId: fleetWorkflowId,
-    taskQueue: FLEET_TASK_QUEUE,
-    workflowTaskTimeout: FLEET_TASK_TIMEOUT,
-    priority: OWN_PRIORITY,
-    args: [
-      {
-        name: input.name,
-        rules: input.ledger.applyVersion,
-        ...(input.areWordsSigned === true && { areWordsSigned: true }),
-        isRecovering: true,
-        recoverAtMs: RECOVER_AFTER_MS.map((afterMs) => Date.now() + afterMs),
-        ledger: packLedger(ledgerAfterLoss(unpackLedger(input.ledger))),
-      } satisfies FleetInput,
-    ],
+    ...fleetRun({
+      name: input.name,
+      ...(input.areWordsSigned === true && { areWordsSigned: true }),
+      ...(input.orderNumbers && { orderNumbers: input.orderNumbers }),
+      isRecovering: true,
+      recoverAtMs: RECOVER_AFTER_MS.map((afterMs) => Date.now() + afterMs),
+      ledger: packLedger(ledgerAfterLoss(unpackLedger(input.ledger))),
+    }),
     workflowIdConflictPolicy: "USE_EXISTING",
     workflowIdReusePolicy: "ALLOW_DUPLICATE",
     staticSummary: `fleet ${input.name}, started again after its end`,
-    memo: fleetMemo(input.name, askedProof(input.ledger, input.areWordsSigned === true)),
   });
   return "revived";
 }

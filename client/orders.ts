@@ -2,22 +2,31 @@
  * @file Gives an order to a fleet or to a job: an update, signed with the user's identity, and the outcome of it.
  *
  * A workflow that asks for proof of orders takes the update at once, has the proof checked in its next turn, and answers a query for the outcome;
- * one that does not answers by the update itself. Throws BAD_INPUT where the identity cannot be read.
+ * one that does not answers by the update itself. Whoever gives an order hears whether it was carried out, or that nobody knows; it is given again only where
+ * the server has said that nobody took it. Throws BAD_INPUT where the identity cannot be read.
  */
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Client } from "@temporalio/client";
+import { WorkflowUpdateRPCTimeoutOrCancelledError, type Client } from "@temporalio/client";
 import { defaultPayloadConverter, type UpdateDefinition } from "@temporalio/common";
 import { ownIdentity } from "../access/own-identity.ts";
 import { FAILURE_CODES } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
-import { orderQuery, PROOF_HEADER, USER, type Proven } from "../protocol/messages.ts";
+import {
+  orderQuery,
+  PROOF_HEADER,
+  USER,
+  type OrderOutcome,
+  type Proven,
+} from "../protocol/messages.ts";
 import { pauseMs } from "./ask-again.ts";
 import { asked } from "./server-error.ts";
 import { signedWord, type WordToSign } from "./signed-word.ts";
 
 const SETTLED_WITHIN_MS = 30_000;
+/** A question that a worker took along when it ended is never answered; another one is. */
+const QUESTION_WITHIN_MS = 10_000;
 
 export interface OrderCall {
   readonly client: Client;
@@ -46,15 +55,19 @@ export async function ordered<Answer, Order>(
       return workflow.executeUpdate(update, { updateId, args });
     },
     withinMs === undefined ? {} : { withinMs },
-  );
+  ).catch((error: unknown) => {
+    throw isUnanswered(error) ? maybeLater(error, subject) : error;
+  });
   if (answer !== null) return answer;
   const endAtMs = Date.now() + SETTLED_WITHIN_MS;
   for (let tries = 0; Date.now() < endAtMs; tries += 1) {
-    const outcome = await asked(client, subject, () => workflow.query(orderQuery, updateId));
-    if (outcome.kind === "refused")
+    const outcome = await outcomeOf({ client, subject }, () =>
+      workflow.query(orderQuery, updateId),
+    );
+    if (outcome?.kind === "refused")
       throw new OrbweaverError(codeNamed(outcome.code), outcome.message);
     // The workflow has answered as the update's type promises.
-    if (outcome.kind === "done") return outcome.answer as Answer;
+    if (outcome?.kind === "done") return outcome.answer as Answer;
     await sleep(pauseMs(tries));
   }
   throw new OrbweaverError(
@@ -62,6 +75,28 @@ export async function ordered<Answer, Order>(
     `${subject} has taken the order, and has not said within ${String(SETTLED_WITHIN_MS / 1_000)} s what became of it. Look at its state before you order again.`,
   );
 }
+
+/** Undefined where nobody answers: the order has been taken all the same. */
+const outcomeOf = (
+  { client, subject }: Pick<OrderCall, "client" | "subject">,
+  question: () => Promise<OrderOutcome>,
+): Promise<OrderOutcome | undefined> =>
+  asked(client, subject, question, { withinMs: QUESTION_WITHIN_MS }).catch((error: unknown) => {
+    if (error instanceof OrbweaverError && error.code === "NO_CONNECTION") return undefined;
+    throw error;
+  });
+
+/** The server keeps an update that no worker has taken yet, also when its client no longer waits. */
+const isUnanswered = (error: unknown): error is OrbweaverError =>
+  error instanceof OrbweaverError &&
+  error.cause instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
+
+const maybeLater = (error: OrbweaverError, subject: string): OrbweaverError =>
+  new OrbweaverError(
+    "NO_CONNECTION",
+    `${error.message}. The order may still be carried out: look at the state of ${subject} before you order again`,
+    { cause: error },
+  );
 
 /** Signed with the user's identity. */
 export const userProof = (word: WordToSign): string =>

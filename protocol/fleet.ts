@@ -16,6 +16,8 @@ export interface FleetInput {
   readonly areWordsSigned?: true;
   /** What became of the last orders that needed proof; absent when there was none. */
   readonly settledOrders?: readonly SettledOrder[];
+  /** The numbers of the last proven orders, which count once over all runs; absent when there was none. */
+  readonly orderNumbers?: readonly string[];
   /** Its ledger was lost: it asks agents and jobs for their leases and requests. */
   readonly isRecovering?: true;
   /** The agents' terms may have changed: they are to report again. */

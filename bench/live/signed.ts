@@ -8,14 +8,10 @@
 import { generateKeyPairSync } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { digestOf, newNonce, signedBy, signingPair } from "../../access/word-signature.ts";
+import { fleetRun } from "../../activities/fleet-run.ts";
 import { untilHostsKnown } from "../../cli/up/agents.ts";
 import { OrbweaverClient } from "../../client/index.ts";
-import {
-  FLEET_TASK_QUEUE,
-  FLEET_WORKFLOW,
-  fleetMemo,
-  fleetWorkflowId,
-} from "../../protocol/messages.ts";
+import { FLEET_WORKFLOW } from "../../protocol/messages.ts";
 import { signedWords } from "../../protocol/word-proof.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
@@ -91,12 +87,8 @@ async function openUnsignedFleet(world: BenchWorld): Promise<FleetOfJobs> {
   const { temporal } = world;
   const fleet = `${world.fleet}-unsigned`;
   const { shape } = fleetOf(BENCH_FLEET);
-  await temporal.workflow.start(FLEET_WORKFLOW, {
-    workflowId: fleetWorkflowId(fleet),
-    taskQueue: FLEET_TASK_QUEUE,
-    args: [{ name: fleet, ledger: packLedger(emptyLedger(shape)) }],
-    memo: fleetMemo(fleet),
-  });
+  const ledger = packLedger(emptyLedger(shape));
+  await temporal.workflow.start(FLEET_WORKFLOW, fleetRun({ name: fleet, ledger }));
   const server = [
     "--isolated",
     "--address",

@@ -12,6 +12,7 @@ import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { startFleet } from "../../cli/up/fleet-start.ts";
+import { fleetRun } from "../../activities/fleet-run.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
@@ -28,14 +29,7 @@ import {
 import type { Environment } from "../../workers/server/environment.ts";
 import { commandLine } from "../../workers/server/package-root.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
-import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
-import {
-  FLEET_TASK_QUEUE,
-  FLEET_WORKFLOW,
-  fleetMemo,
-  fleetWorkflowId,
-  WORD_ROLES,
-} from "../../protocol/messages.ts";
+import { FLEET_WORKFLOW, WORD_ROLES } from "../../protocol/messages.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
@@ -221,13 +215,7 @@ const FORMER_RULES = NEWEST_RULES - 1;
 /** None are committed, so that a storm can upgrade it. */
 async function startFormerFleet(client: Client, name: string, { shape }: Fleet): Promise<void> {
   const ledger = { ...emptyLedger(shape), applyVersion: FORMER_RULES };
-  await client.workflow.start(FLEET_WORKFLOW, {
-    workflowId: fleetWorkflowId(name),
-    taskQueue: FLEET_TASK_QUEUE,
-    priority: OWN_PRIORITY,
-    args: [{ name, rules: FORMER_RULES, ledger: packLedger(ledger) }],
-    memo: fleetMemo(name),
-  });
+  await client.workflow.start(FLEET_WORKFLOW, fleetRun({ name, ledger: packLedger(ledger) }));
 }
 
 const READY_WITHIN_MS = 60_000;

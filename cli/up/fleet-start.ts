@@ -10,6 +10,7 @@ import {
   WorkflowNotFoundError,
   type Client,
 } from "@temporalio/client";
+import { fleetRun } from "../../activities/fleet-run.ts";
 import { reviveFleet, UnreadableFleetError } from "../../activities/revive-fleet.ts";
 import { directoryStore, fleetDetails } from "../../activities/store.ts";
 import { ordered } from "../../client/orders.ts";
@@ -17,17 +18,8 @@ import { rulesOfNewFleet } from "../../client/rules/new-fleet.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
-import { askedProof, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
-import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
-import {
-  configureUpdate,
-  FLEET_TASK_QUEUE,
-  FLEET_TASK_TIMEOUT,
-  FLEET_WORKFLOW,
-  fleetMemo,
-  fleetWorkflowId,
-  type FleetInput,
-} from "../../protocol/messages.ts";
+import { SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
+import { configureUpdate, FLEET_WORKFLOW, fleetWorkflowId } from "../../protocol/messages.ts";
 import { storeDirOf } from "./places.ts";
 
 /** Key of the fleet's measured tables in the store; undefined when nothing was measured. */
@@ -51,21 +43,9 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
   const areWordsSigned = rules >= SIGNED_RULES;
   try {
     await client.workflow.start(FLEET_WORKFLOW, {
-      workflowId: fleetWorkflowId(name),
-      taskQueue: FLEET_TASK_QUEUE,
-      workflowTaskTimeout: FLEET_TASK_TIMEOUT,
-      priority: OWN_PRIORITY,
-      args: [
-        {
-          name,
-          rules,
-          ledger: packLedger(ledger),
-          ...(areWordsSigned && { areWordsSigned }),
-        } satisfies FleetInput,
-      ],
+      ...fleetRun({ name, ledger: packLedger(ledger), ...(areWordsSigned && { areWordsSigned }) }),
       workflowIdConflictPolicy: "FAIL",
       staticSummary: `fleet ${name}`,
-      memo: fleetMemo(name, askedProof(ledger, areWordsSigned)),
     });
     return true;
   } catch (error) {

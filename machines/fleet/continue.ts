@@ -2,8 +2,8 @@
  * @file When a fleet's run continues as new, and what it hands to the next run.
  *
  * The machine counts the most events and bytes that each of its commands and events can add to the history, because the length that the
- * server reports may read otherwise on replay. A run also ends after every change by an operator, so that the input of a fleet's last
- * run always has the newest description. Deliveries, audits and recoveries are short and finish in their own run.
+ * server reports may read otherwise on replay. A run also ends after changes by operators, so that the input of a fleet's last
+ * run has the newest description, but for those of its first seconds. Deliveries, audits and recoveries are short and finish in their own run.
  */
 
 import type { FleetInput } from "../../protocol/fleet.ts";
@@ -13,7 +13,11 @@ import { isBounded, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
 import { isEmpty, takeAll, takeSlice } from "./inbox.ts";
 import { tokenAfterLoss } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { OWN_TASK_RULES, upgradeLedger } from "../../scheduling/ledger/upgrade.ts";
+import {
+  OWN_TASK_RULES,
+  SPACED_RUNS_RULES,
+  upgradeLedger,
+} from "../../scheduling/ledger/upgrade.ts";
 import { packNotified } from "./notices.ts";
 import { fold, update, type FleetState, type FleetStep } from "./state.ts";
 import { carriedWords, isAnyWaiting } from "./words.ts";
@@ -59,7 +63,7 @@ export function spendBytes(step: FleetStep, events: number, payloadBytes: number
 }
 
 export function mustContinue(state: FleetState): boolean {
-  const { spent, deliveries, audits, recovery, estimates, isChangedByHand } = state;
+  const { spent, deliveries, audits, recovery, estimates, isChangedByHand, isOfAge } = state;
   if (isSpent(state)) return true;
   // What has come is folded first: the input of the next run has no room for it.
   if (isAnyLeft(state)) return false;
@@ -69,7 +73,8 @@ export function mustContinue(state: FleetState): boolean {
     audits.underway === undefined &&
     estimates.underway === undefined &&
     recovery.underway.length === 0;
-  if (isChangedByHand && isBackgroundOver && recovery.quietUntilMs < Infinity) return true;
+  if (isChangedByHand && isOfAge && isBackgroundOver && recovery.quietUntilMs < Infinity)
+    return true;
   return isLong(spent);
 }
 
@@ -80,6 +85,19 @@ export function mustContinue(state: FleetState): boolean {
  */
 export const endsInOwnTask = ({ ledger }: FleetState): boolean =>
   ledger.applyVersion >= OWN_TASK_RULES;
+
+/**
+ * Temporal begins a run at least a second after the one before it. Until then no signal wakes it; an order does, and where the run ends before that second is over, the next one waits for a
+ * second more, and so on. Twice as long, so that what is left of such a delay passes.
+ */
+const CHANGED_RUN_MS = 2_000;
+
+/** When a run that operators have changed may end. */
+export const ofAgeAtMs = ({
+  ledger,
+  startedAtMs,
+}: Pick<FleetState, "ledger" | "startedAtMs">): number =>
+  ledger.applyVersion >= SPACED_RUNS_RULES ? startedAtMs + CHANGED_RUN_MS : 0;
 
 const anyCostEvents = (state: FleetState): number =>
   endsInOwnTask(state) ? CONTINUE_AT_ANY_COST_EVENTS : FORMER_ANY_COST_EVENTS;
@@ -169,6 +187,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const { isReportDue } = recovery;
   // Under former rules a run has no words that wait, or loses them.
   const { words, isAll } = carriedWords(endsInOwnTask(state) ? state.words : undefined);
+  const { orderNumbers = [] } = state.words ?? {};
   const recoverAtMs = recoverTimes(state, nowMs, areWordsLost(state) || !isAll);
   return {
     name,
@@ -176,6 +195,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
     ledger: packLedger(ledger),
     ...(areWordsSignedNext(state) && { areWordsSigned: true }),
     ...(state.settledOrders.length > 0 && { settledOrders: state.settledOrders }),
+    ...(orderNumbers.length > 0 && { orderNumbers }),
     ...(words.length > 0 && { words }),
     ...(chain && { chain }),
     ...(recoverAtMs.length > 0 && { recoverAtMs }),

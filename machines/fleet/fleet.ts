@@ -28,6 +28,7 @@ import {
   mayEnd,
   mustContinue,
   mustShed,
+  ofAgeAtMs,
   spend,
   spendBytes,
 } from "./continue.ts";
@@ -77,7 +78,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     inbox: EMPTY_INBOX,
     words:
       input.areWordsSigned === true
-        ? openWords({ workflowId: fleetWorkflowId(input.name), startedAtMs, ledger }, input.words)
+        ? openWords({ workflowId: fleetWorkflowId(input.name), startedAtMs, ledger }, input)
         : undefined,
     ahead: undefined,
     settledOrders: input.settledOrders ?? [],
@@ -116,6 +117,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     spent: { events: 0, bytes: 0 },
     repair: undefined,
     isChangedByHand: false,
+    isOfAge: ofAgeAtMs({ ledger, startedAtMs }) <= nowMs,
     nextRules: ledger.applyVersion,
   };
 }
@@ -283,6 +285,7 @@ function wake(begun: FleetStep, nowMs: number): FleetStep {
     isBacklogged: false,
     isEnding: begun.state.isEnding && mustContinue(begun.state),
     clock: undefined,
+    isOfAge: ofAgeAtMs(begun.state) <= nowMs,
     patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),
   });
   return skipUnused(woken, nowMs);
@@ -331,8 +334,9 @@ function endCycle(
  */
 function rest(done: FleetStep, nowMs: number): FleetStep {
   // The timer ends the activation, so that queries and other workflows have their turn before the next slice, or the run its end.
-  const { isBacklogged, isEnding } = done.state;
-  const nextMs = isBacklogged || isEnding ? nowMs : nextTimeAtMs(done.state);
+  const { isBacklogged, isEnding, isChangedByHand, isOfAge } = done.state;
+  const endAtMs = isChangedByHand && !isOfAge ? ofAgeAtMs(done.state) : Infinity;
+  const nextMs = isBacklogged || isEnding ? nowMs : Math.min(nextTimeAtMs(done.state), endAtMs);
   if (nextMs === Infinity) return update(done, { clock: undefined });
   const atMs = Math.max(nowMs + 1, nextMs);
   return update(done, {

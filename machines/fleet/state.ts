@@ -69,6 +69,8 @@ export interface FleetState {
   readonly repair: (RepairChoice & { readonly id: number }) | undefined;
   /** An operator has changed something that the input of the next run must know. */
   readonly isChangedByHand: boolean;
+  /** As of its last turn, the run is old enough to end for that. */
+  readonly isOfAge: boolean;
   /** The version of the rules that the next run follows. */
   readonly nextRules: number;
 }

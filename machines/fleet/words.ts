@@ -3,12 +3,12 @@
  *
  * A turn begins with one question about all words that have come, at most a slice of them; nothing else happens until the verdicts are there, and the turn
  * goes on at the time at which it began. So it is all one whether other news come with the verdicts or after them (docs/decisions/0014). Words that
- * passed go to the inbox, the others to the dead letters. A number that was used in this run does not count again.
+ * passed go to the inbox, the others to the dead letters. A number that was used in this run does not count again, and that of an order in no later one either.
  */
 
 import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
 import { utf8Length } from "../../lib/utf8.ts";
-import type { CarriedWord } from "../../protocol/fleet.ts";
+import type { CarriedWord, FleetInput } from "../../protocol/fleet.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
@@ -40,8 +40,10 @@ export interface Words {
   /** When its run began. */
   readonly startedAtMs: number;
   readonly waiting: FairQueue<Word>;
-  /** The numbers of this run's words. */
+  /** The numbers of this run's words, and those below. */
   readonly seen: ReadonlySet<string>;
+  /** The numbers of the last proven orders, former runs' included, in their order. */
+  readonly orderNumbers: readonly string[];
   readonly question: Question | undefined;
 }
 
@@ -58,11 +60,19 @@ const NO_BYTES = new Uint8Array();
 const QUICK_WORDS = 32;
 const QUICK_BYTES = 32 * 1024;
 
-export const noWords = (workflowId: string, startedAtMs: number): Words => ({
+/** A run ends soon after an order, so those of ten minutes, after which a proof is too old, may be of many runs. */
+const MOST_ORDER_NUMBERS = 256;
+
+export const noWords = (
+  workflowId: string,
+  startedAtMs: number,
+  orderNumbers: readonly string[] = [],
+): Words => ({
   workflowId,
   startedAtMs,
   waiting: NOTHING_WAITS,
-  seen: new Set(),
+  seen: new Set(orderNumbers),
+  orderNumbers,
   question: undefined,
 });
 
@@ -119,11 +129,11 @@ export const openWords = (
   }: Pick<Words, "workflowId" | "startedAtMs"> & {
     readonly ledger: Pick<Ledger, "applyVersion">;
   },
-  carried: readonly CarriedWord[] = [],
+  { words: carried = [], orderNumbers = [] }: Pick<FleetInput, "words" | "orderNumbers">,
 ): Words =>
   carried.reduce(
     (words, word) => withWord(words, broughtOn(word, laneOf(ledger, word))),
-    noWords(workflowId, startedAtMs),
+    noWords(workflowId, startedAtMs, orderNumbers),
   );
 
 const broughtOn = ({ value, ...word }: CarriedWord, lane: string | undefined): Word => ({
@@ -197,6 +207,7 @@ export function settled(
     refused.flatMap(({ reason, words: places }) => places.map((at) => [at, reason] as const)),
   );
   const seen = new Set(words.seen);
+  const orderNumbers = [...words.orderNumbers];
   const all = list.map((word, at): CheckedWord => {
     const proof = parseProof(word.proof);
     const refusal =
@@ -205,7 +216,10 @@ export function settled(
     // Everybody is trusted where an unsigned word passes.
     if (proof === undefined) return word.order === undefined ? { word, heard: word } : { word };
     seen.add(proof.nonce);
-    if (word.order !== undefined) return { word };
+    if (word.order !== undefined) {
+      orderNumbers.push(proof.nonce);
+      return { word };
+    }
     const { batch } = word;
     const entries: readonly unknown[] = Array.isArray(batch) ? batch : [batch];
     const said = entries.filter((entry) => maySayEntry(proof.role, entry));
@@ -213,7 +227,15 @@ export function settled(
     const refusalOfRest = `role ${proof.role} does not say this`;
     return { word, heard: { ...word, batch: said }, refusal: refusalOfRest };
   });
-  return { words: { ...words, seen, question: undefined }, all };
+  return {
+    words: {
+      ...words,
+      seen,
+      orderNumbers: orderNumbers.slice(-MOST_ORDER_NUMBERS),
+      question: undefined,
+    },
+    all,
+  };
 }
 
 /** Larger words are dropped unread, whoever sent them. */

@@ -22,6 +22,9 @@ import {
 /** A run of the fleet ends in a task of its own, and sooner where deliveries never rest (docs/decisions/0173). */
 export const OWN_TASK_RULES = 9;
 
+/** A run of the fleet that operators have changed is old enough for the server not to delay the next one (docs/decisions/0201). */
+export const SPACED_RUNS_RULES = 10;
+
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */
@@ -34,6 +37,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [REPLACED_HOSTS_RULES, (ledger) => ({ ...ledger, applyVersion: FEW_CALLED_RULES })],
   [FEW_CALLED_RULES, (ledger) => ({ ...ledger, applyVersion: KEPT_AFTER_LOSS_RULES })],
   [KEPT_AFTER_LOSS_RULES, (ledger) => ({ ...ledger, applyVersion: OWN_TASK_RULES })],
+  [OWN_TASK_RULES, (ledger) => ({ ...ledger, applyVersion: SPACED_RUNS_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

@@ -33,6 +33,35 @@ const rawSignal = ({ encoding, data }: { readonly encoding: string; readonly dat
     },
   });
 
+/** Before each order ended its run at once, so many made the fleet wait for ten seconds. */
+const ORDERS = 12;
+
+/** The run and those after it: how many orders each took, and how long the server waited before it began. */
+async function runsSince(
+  first: string,
+): Promise<readonly { readonly orders: number; readonly delayMs: number }[]> {
+  const runs = [];
+  for (let runId: string | undefined = first; runId;) {
+    const { events } = await world.temporal.workflow
+      .getHandle(fleetWorkflowId(world.fleet), runId)
+      .fetchHistory();
+    const [started] = events ?? [];
+    const { firstWorkflowTaskBackoff: delay } =
+      started?.workflowExecutionStartedEventAttributes ?? {};
+    const orders = (events ?? []).filter(
+      (each) => each.workflowExecutionUpdateAcceptedEventAttributes,
+    );
+    runs.push({
+      orders: orders.length,
+      delayMs: Number(delay?.seconds ?? 0) * 1_000 + Number(delay?.nanos ?? 0) / 1e6,
+    });
+    runId =
+      events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ??
+      undefined;
+  }
+  return runs;
+}
+
 describe("a fleet", () => {
   it("puts junk with the dead letters and goes on granting", async () => {
     await fleet().signal("inbox", [null, 5, "x", { kind: "request" }, { kind: "end", jobId: 7 }]);
@@ -55,6 +84,21 @@ describe("a fleet", () => {
     );
     const { jobId } = await world.orbweaver.submit(sleeper(0));
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });
+  });
+
+  it("takes orders without a pause, each once, and the server delays none of its runs", async () => {
+    const { runId: first } = await fleet().describe();
+    const hosts = ["alpha/a1"];
+    for (let at = 0; at < ORDERS; at += 1)
+      await (at % 2 === 0
+        ? world.orbweaver.drain(hosts, `order ${String(at)}`)
+        : world.orbweaver.undrain(hosts));
+    const { jobId } = await world.orbweaver.submit(sleeper(0));
+    await world.temporal.workflow.getHandle(jobId).result();
+    const runs = await runsSince(first);
+    expect(runs.length).toBeGreaterThan(0);
+    expect(runs.reduce((sum, { orders }) => sum + orders, 0)).toBe(ORDERS);
+    expect(runs.filter(({ delayMs }) => delayMs > 0)).toEqual([]);
   });
 
   it("continues as new with its leases, its queue and its tokens", async () => {

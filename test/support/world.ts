@@ -13,21 +13,19 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { randomBytes } from "node:crypto";
 import { LAUNCH_MARK } from "../../agent/folder/launch-files.ts";
+import { fleetRun } from "../../activities/fleet-run.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { mayBeAnsweredYet } from "../../client/waking.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { DEFAULT_POLICY, type Fleet, type FleetShape } from "../../domain/fleet/fleet.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { askedProof, SIGNED_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { SIGNED_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
 import {
-  FLEET_TASK_QUEUE,
-  FLEET_TASK_TIMEOUT,
   FLEET_WORKFLOW,
-  fleetMemo,
   fleetWorkflowId,
   ledgerQuery,
   presenceWorkflowId,
@@ -135,15 +133,14 @@ export async function startWorld({
   const described = fleetOf(fleetYaml);
   const first = filled(emptyLedger(withPlaces(described.shape, places)));
   const areWordsSigned = first.applyVersion >= SIGNED_RULES;
-  await temporal.workflow.start(FLEET_WORKFLOW, {
-    workflowId: fleetWorkflowId(fleet),
-    taskQueue: FLEET_TASK_QUEUE,
-    workflowTaskTimeout: FLEET_TASK_TIMEOUT,
-    memo: fleetMemo(fleet, askedProof(first, areWordsSigned)),
-    args: [
-      { name: fleet, ledger: packLedger(first), ...(areWordsSigned && { areWordsSigned: true }) },
-    ],
-  });
+  await temporal.workflow.start(
+    FLEET_WORKFLOW,
+    fleetRun({
+      name: fleet,
+      ledger: packLedger(first),
+      ...(areWordsSigned && { areWordsSigned }),
+    }),
+  );
 
   const world: World = {
     fleet,

@@ -48,10 +48,10 @@ const feed = (fleet: Fleet, event: FleetEvent | Tick, nowMs?: number): void => {
   settle(fleet);
 };
 
-/** A fleet whose first turn is over, at time 0. */
+/** A fleet whose first turn is over, at time 0; its run is old enough to end for an order. */
 function started(more: Partial<FleetInput> = {}): Fleet {
   const input = { name: "eu", ledger: packLedger(readyLedger(SHAPE)), ...more };
-  const fleet = play(fleetMachine, { state: openFleet(input, 0, 0), commands: [] });
+  const fleet = play(fleetMachine, { state: openFleet(input, -2_000, 0), commands: [] });
   settle(fleet);
   return fleet;
 }

@@ -7,7 +7,15 @@ import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { ask, fleetShape, planOf, readyLedger } from "../../scheduling/builders.ts";
+import { SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
+import {
+  ask,
+  fleetShape,
+  gpus,
+  grantItem,
+  planOf,
+  readyLedger,
+} from "../../scheduling/builders.ts";
 import { play, type Played } from "../harness.ts";
 
 const HOST = hostId("c0", "h0");
@@ -16,7 +24,7 @@ const HOST = hostId("c0", "h0");
 function ending(input: Partial<FleetInput> = {}): Played<FleetState, FleetEvent, FleetCommand> {
   const ledger = packLedger(readyLedger(fleetShape([{ hosts: [{}, {}] }])));
   const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
-    state: openFleet({ name: "eu", ledger, ...input }, 0, 0),
+    state: openFleet({ name: "eu", ledger, ...input }, -2_000, 0),
     commands: [],
   });
   fleet.feed({ kind: "order", order: { kind: "drain", hosts: [HOST], reason: "fan" } });
@@ -83,5 +91,44 @@ describe("a run that has set out to end", () => {
     fleet.take("finish-handlers");
     fleet.feed({ kind: "handlers-finished" });
     expect(fleet.take("continue-as-new").input.words).toHaveLength(8);
+  });
+});
+
+describe("a run that operators have changed", () => {
+  /** It begins at time 0. */
+  const begun = (rules: number): Played<FleetState, FleetEvent, FleetCommand> => {
+    const ledger = { ...readyLedger(fleetShape([{ hosts: [{}, {}] }])), applyVersion: rules };
+    const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+      state: openFleet({ name: "eu", ledger: packLedger(ledger) }, 0, 0),
+      commands: [],
+    });
+    fleet.feed({ kind: "tick" });
+    fleet.feed({ kind: "order", order: { kind: "undrain", hosts: [HOST] } }, 100);
+    fleet.feed({ kind: "tick" }, 100);
+    return fleet;
+  };
+  const kinds = (fleet: Played<FleetState, FleetEvent, FleetCommand>): readonly string[] =>
+    fleet.open.filter(({ kind }) => kind !== "record").map(({ kind }) => kind);
+
+  it("ends when it is two seconds old, and plans meanwhile", () => {
+    const fleet = begun(SPACED_RUNS_RULES);
+    expect([kinds(fleet), fleet.state().clock?.atMs]).toEqual([[], 2_000]);
+    fleet.feed({ kind: "inbox", batch: [ask({ job: "a", gpus: 4 })] }, 500);
+    fleet.feed({ kind: "tick" }, 500);
+    const plan = planOf([grantItem("a", gpus(["c0/h0", 0xf]))]);
+    fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan }, 500);
+    const { id } = fleet.take("deliver");
+    expect(fleet.state().clock?.atMs).toBe(2_000);
+    fleet.feed({ kind: "tick" }, 2_000);
+    expect([kinds(fleet), fleet.state().isEnding]).toEqual([[], false]);
+    const report = { accepted: [leaseId(token(1))], gone: [] };
+    fleet.feed({ kind: "delivered", id, report }, 2_100);
+    expect(fleetMachine.dueAtMs(fleet.state())).toBe(0);
+    fleet.feed({ kind: "tick" }, 2_100);
+    expect(fleet.state().isEnding).toBe(true);
+  });
+
+  it("ends at once by former rules", () => {
+    expect(begun(SPACED_RUNS_RULES - 1).state().isEnding).toBe(true);
   });
 });

@@ -2,13 +2,19 @@
 
 import { describe, expect, it } from "vitest";
 import { parseHostId } from "../../../domain/values/ids.ts";
+import { continueAsNew } from "../../../machines/fleet/continue.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
 import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import { orderEvent, orderOutcome } from "../../../machines/fleet/signed-orders.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
+import type { FleetInput } from "../../../protocol/fleet.ts";
 import type { FleetOrderName } from "../../../protocol/word-proof.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { SIGNED_ORDER_RULES, SIGNED_RULES } from "../../../scheduling/ledger/ledger.ts";
+import {
+  NEWEST_RULES,
+  SIGNED_ORDER_RULES,
+  SIGNED_RULES,
+} from "../../../scheduling/ledger/ledger.ts";
 import { fleetShape, readyLedger } from "../../scheduling/builders.ts";
 
 const HOST = parseHostId("c0/h0");
@@ -18,10 +24,21 @@ const proofBy = (role: string, nonce: string): string =>
 class Played {
   state: FleetState;
   readonly commands: FleetCommand[] = [];
-  constructor(rules: number) {
+  constructor(rules: number, input: Partial<FleetInput> = {}) {
     const ledger = { ...readyLedger(fleetShape([{ hosts: [{}, {}] }])), applyVersion: rules };
-    const input = { name: "eu", ledger: packLedger(ledger), areWordsSigned: true } as const;
-    this.state = openFleet(input, 0, 0);
+    this.state = openFleet(
+      { name: "eu", ledger: packLedger(ledger), areWordsSigned: true, ...input },
+      0,
+      0,
+    );
+  }
+
+  /** The run that follows. */
+  next(): Played {
+    const { commands } = continueAsNew({ state: this.state, commands: [] }, 10);
+    const last = commands.at(-1);
+    if (last?.kind !== "continue-as-new") throw new Error("the run goes on");
+    return new Played(this.state.ledger.applyVersion, last.input);
   }
 
   feed(event: FleetEvent | { readonly kind: "tick" }): void {
@@ -123,6 +140,31 @@ describe("an order to a fleet that asks for proof", () => {
     );
     expect(orderOutcome(next, "one")).toEqual({ kind: "done", answer: null });
     expect(orderOutcome(next, "never")).toEqual({ kind: "unknown" });
+  });
+
+  it("counts once over all runs: a proof that is said again to a later one is not believed", () => {
+    const fleet = new Played(NEWEST_RULES);
+    fleet.order("drain", { hosts: [HOST], reason: "fan" }, "one");
+    fleet.turn();
+    fleet.order("undrain", { hosts: [HOST] }, "two");
+    fleet.turn();
+    const next = fleet.next();
+    next.order("drain", { hosts: [HOST], reason: "fan" }, "eavesdropped", proofBy("user", "one"));
+    // The client asks again with the same signature where the answer was lost.
+    next.order("undrain", { hosts: [HOST] }, "two");
+    next.turn();
+    expect([next.outcome("eavesdropped"), next.outcome("two")]).toEqual(["NOT_ALLOWED", "done"]);
+    expect(isDrained(next)).toBe(false);
+    expect(next.next().state.words?.orderNumbers).toHaveLength(2);
+  });
+
+  it("leaves the next run the numbers of the last 256 alone", () => {
+    const fleet = new Played(NEWEST_RULES);
+    for (let at = 0; at < 300; at += 1) {
+      fleet.order("drain", { hosts: [HOST], reason: "fan" }, `o${String(at)}`);
+      if (at % 50 === 49) fleet.turn();
+    }
+    expect(fleet.state.words?.orderNumbers).toHaveLength(256);
   });
 });
 

@@ -24,7 +24,7 @@ const throughJson = (ledger: Ledger): Ledger =>
 
 test("a ledger of other rules is refused, and the message says what to do", () => {
   const packed = { ...packLedger(READY), applyVersion: 99 };
-  expect(() => unpackLedger(packed)).toThrow(/version 99.*versions 1 to 9.*release that wrote it/);
+  expect(() => unpackLedger(packed)).toThrow(/version 99.*versions 1 to 10.*release that wrote it/);
 });
 
 const marked = {

@@ -1,0 +1,80 @@
+/** @file What becomes of an order where nobody answers: it is given again only if nobody took it, and whoever gave it hears the truth. */
+
+import {
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+  type Client,
+  type ServiceError,
+} from "@temporalio/client";
+import { expect, it } from "vitest";
+import { ordered } from "../../client/orders.ts";
+import { defineUpdate } from "@temporalio/workflow";
+import type { OrderOutcome, Proven } from "../../protocol/messages.ts";
+
+const DRAIN = defineUpdate<null, Proven<string>>("drain");
+const PENDING: OrderOutcome = { kind: "pending" };
+
+/** A workflow that says these things, one after the other; an error is thrown. */
+function saying(updates: readonly unknown[], outcomes: readonly unknown[]) {
+  const given: string[] = [];
+  const said = (list: readonly unknown[], at: number): Promise<unknown> => {
+    const next = list[Math.min(at, list.length - 1)];
+    return next instanceof Error ? Promise.reject(next) : Promise.resolve(next);
+  };
+  let questions = 0;
+  const handle = {
+    executeUpdate: (_update: unknown, { updateId }: { readonly updateId: string }) =>
+      said(updates, given.push(updateId) - 1),
+    query: () => said(outcomes, questions++),
+  };
+  const client = {
+    workflow: { getHandle: () => handle },
+    withDeadline: (_atMs: number, call: () => Promise<unknown>) => call(),
+  };
+  const order = () =>
+    ordered<null, string>(
+      { client: client as unknown as Client, workflowId: "w", subject: "fleet eu", withinMs: 300 },
+      DRAIN,
+      "h0",
+    );
+  return { given, order };
+}
+
+function grpc(code: number, details: string): ServiceError {
+  const cause = Object.assign(new Error(details), { code, details, metadata: {} });
+  return Object.assign(new Error("call"), { cause }) as ServiceError;
+}
+
+it("is given again, under the same id, where the server dropped it with the task that was to take it", async () => {
+  const dropped = grpc(9, "update failed: unexpected workflow task failure");
+  const { given, order } = saying([dropped, dropped, null], [{ kind: "done", answer: null }]);
+  await order();
+  expect([given.length, new Set(given).size]).toEqual([3, 1]);
+});
+
+it("that was taken is not given again while nobody says what became of it", async () => {
+  const silence = grpc(4, "deadline exceeded");
+  const { given, order } = saying(
+    [null],
+    [PENDING, silence, silence, { kind: "done", answer: null }],
+  );
+  await order();
+  expect(given).toHaveLength(1);
+});
+
+it("that was taken is refused as the workflow says", async () => {
+  const why = { code: "NOT_ALLOWED", message: "no such host" };
+  const { order } = saying([null], [PENDING, { kind: "refused", ...why }]);
+  await expect(order()).rejects.toMatchObject(why);
+});
+
+it("of which nobody knows says so", async () => {
+  const late = new WorkflowUpdateRPCTimeoutOrCancelledError("late", {
+    cause: (grpc(4, "deadline exceeded") as Error).cause as Error,
+  });
+  const { given, order } = saying([late], []);
+  await expect(order()).rejects.toMatchObject({
+    code: "NO_CONNECTION",
+    message: expect.stringContaining("may still be carried out"),
+  });
+  expect(given).toHaveLength(1);
+});
