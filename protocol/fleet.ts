@@ -43,6 +43,8 @@ export interface CarriedWord {
   readonly proof?: string;
   readonly bytes?: number;
   readonly sender?: string;
+  /** When the run to which it came began: its proof is judged as of then, however long it has waited. */
+  readonly sinceMs?: number;
   readonly flaw?: string;
   readonly order?: { readonly name: string; readonly id: string };
 }

@@ -28,6 +28,8 @@ export interface Word extends Brought {
   readonly value?: Uint8Array;
   /** How it was not encrypted. */
   readonly flaw?: SealFlaw;
+  /** When the run to which it came began, if that is a former one: during an outage it may have waited longer than a proof is good for. */
+  readonly sinceMs?: number;
   /** Absent of a batch of entries. */
   readonly order?: { readonly name: FleetOrderName; readonly id: string };
 }
@@ -97,23 +99,30 @@ export interface CarriedOn {
  * they are too much, too. Cost: O(bytes).
  */
 export function carriedWords(words: Words | undefined): CarriedOn {
-  const waiting = words === undefined ? [] : allWaiting(words.waiting);
+  const waiting = words === undefined ? [] : unsaid(words);
   const all = carriedOf(waiting);
   if (all !== undefined) return { words: all, isAll: true };
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
 }
 
+/** Without what was said before in this run: the next one could not tell. */
+const unsaid = ({ waiting, seen, startedAtMs }: Words): readonly Word[] =>
+  allWaiting(waiting)
+    .filter(({ proof }) => !seen.has(parseProof(proof)?.nonce ?? ""))
+    .map((word) => ({ sinceMs: startedAtMs, ...word }));
+
 /** Undefined where the input of a run has no room for them. */
 function carriedOf(waiting: readonly Word[]): readonly CarriedWord[] | undefined {
   if (waiting.reduce((sum, { bytes = 0 }) => sum + bytes, 0) > MOST_CARRIED_BYTES) return undefined;
   const carried = waiting.map(
-    ({ batch, bytes, sender, proof, flaw, order, value }): CarriedWord => ({
+    ({ batch, bytes, sender, proof, flaw, order, value, sinceMs }): CarriedWord => ({
       batch,
       ...(bytes !== undefined && { bytes }),
       ...(sender !== undefined && { sender }),
       ...(proof !== undefined && { proof }),
       ...(flaw !== undefined && { flaw }),
       ...(order !== undefined && { order }),
+      ...(sinceMs !== undefined && { sinceMs }),
       ...(value !== undefined && { value: textOf(value) }),
     }),
   );
@@ -210,8 +219,8 @@ export function settled(
   const orderNumbers = [...words.orderNumbers];
   const all = list.map((word, at): CheckedWord => {
     const proof = parseProof(word.proof);
-    const refusal =
-      reasons.get(at) ?? staleWord(word.proof, { startedAtMs: words.startedAtMs, seen });
+    const { sinceMs: startedAtMs = words.startedAtMs } = word;
+    const refusal = reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
     if (refusal !== undefined) return { word, refusal };
     // Everybody is trusted where an unsigned word passes.
     if (proof === undefined) return word.order === undefined ? { word, heard: word } : { word };

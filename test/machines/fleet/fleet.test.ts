@@ -458,7 +458,7 @@ describe("the end of a run", () => {
     const carried = JSON.parse(JSON.stringify(input)) as FleetInput;
     const [heard] = allWaiting(openFleet(carried, 1, 1).words?.waiting ?? NOTHING_WAITS);
     const { kind: _kind, ...rest } = said;
-    expect(heard).toEqual({ ...rest, lane: "jobs" });
+    expect(heard).toEqual({ ...rest, lane: "jobs", sinceMs: -2_000 });
     const next = play(fleetMachine, { state: openFleet(carried, 1, 1), commands: [] });
     settle(next);
     expect(next.take("check").list.words).toHaveLength(1);

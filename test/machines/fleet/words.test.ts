@@ -3,13 +3,19 @@
 import { expect, it } from "vitest";
 import {
   asked,
+  carriedWords,
   noWords,
+  openWords,
   questionText,
+  settled,
   withWord,
   type Word,
+  type Words,
 } from "../../../machines/fleet/words.ts";
 import { formatProof } from "../../../protocol/word-proof.ts";
+import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
 
+const NEWEST = { applyVersion: NEWEST_RULES };
 const NOBODY = noWords("orbweaver-fleet-prod", 0);
 const PROOF = formatProof({
   role: "jobs",
@@ -36,4 +42,23 @@ it("takes along the values of words with a proof, and of no other", () => {
   expect(list.words.map(({ bytes }) => bytes)).toEqual([0, 5, 0, 6]);
   expect(list.words.map(({ proof }) => proof)).toEqual([undefined, PROOF, "no proof", PROOF]);
   expect(new TextDecoder().decode(values)).toBe("firstsecond");
+});
+
+it("of a run that ends are judged by the next one as of when they came, and twice by none", () => {
+  const old = wordOf("old", PROOF);
+  const hours = 3_600_000;
+  const { words: carried } = carriedWords(withWord(NOBODY, old));
+  const next = openWords({ ...NOBODY, startedAtMs: 5 * hours, ledger: NEWEST }, { words: carried });
+  const refusals = (words: Words): readonly unknown[] => {
+    const { question } = asked(words, 1, 5 * hours);
+    if (question === undefined) throw new Error("nothing was asked");
+    return settled(words, question, { refused: [] }).all.map(({ refusal }) => refusal);
+  };
+  expect(refusals(next)).toEqual([undefined]);
+  // Said anew, so much later, it is refused.
+  expect(refusals(withWord(noWords(NOBODY.workflowId, 5 * hours), old))).toEqual([
+    expect.stringContaining("long before"),
+  ]);
+  const heard = { ...withWord(NOBODY, old), seen: new Set(["n".repeat(22)]) };
+  expect(carriedWords(heard)).toEqual({ words: [], isAll: true });
 });
