@@ -12,10 +12,12 @@ import { recordedFleet } from "./recorded-events.ts";
 const FOLDER = path.join(import.meta.dirname, "../histories");
 /** In it a host reported a lease between a plan and its application, so that a grant was refused. */
 const REPAIRED = "fleet.repaired.json";
+/** In it a host was drained between a plan and its application, likewise. */
+const DRAINED = "fleet.spaced-end.json";
 /** In it more came at once than a turn reads, so that senders took turns; the reader of these tests knows one order. */
 const IN_TURNS = "fleet.fair-inbox.json";
 const files = readdirSync(FOLDER).filter(
-  (file) => /^fleet\..*\.json$/.test(file) && ![REPAIRED, IN_TURNS].includes(file),
+  (file) => /^fleet\..*\.json$/.test(file) && ![REPAIRED, DRAINED, IN_TURNS].includes(file),
 );
 
 /** What of a plan changes the ledger; reasons to wait are for people, and a simulation asks for none. */

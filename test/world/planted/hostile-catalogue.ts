@@ -44,7 +44,7 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   },
   {
     name: "an end with an older seq is obeyed",
-    seenAt: 20,
+    seenAt: 291,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({
