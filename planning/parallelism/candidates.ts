@@ -206,8 +206,7 @@ function bestOfContexts(
   const open = { ...degrees, ...(contexts > 1 && { contexts }) };
   const arrangements = plainArrangements(site, open, units);
   const boundsOf = boundsOnce(search);
-  for (const microBatch of divisorsOf(samples)) {
-    if (microBatch > mostMicroBatch) break;
+  for (const microBatch of divisorsOf(samples, mostMicroBatch)) {
     for (const [arrangement, cells] of arrangements) {
       const laid = { ...open, microBatch, microBatches: samples / microBatch, cells };
       for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {

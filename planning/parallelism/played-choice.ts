@@ -53,15 +53,16 @@ export function played(sorted: readonly Candidate[], search: Search): Candidate[
 
 /** On the same cells, with the next fewer and the next more samples at a time, in the cheapest memory mode that fits. */
 function nextMicroBatches(search: Search, { split, arrangement }: Candidate): readonly Candidate[] {
-  const { mostMicroBatch = Infinity } = search.request;
+  const { mostMicroBatch, fixed } = search.request;
   const { isRecomputingScores: _mode, shards: _shards, runs, ...open } = split;
   const samples = split.microBatch * split.microBatches;
-  const sizes = divisorsOf(samples);
+  const sizes = divisorsOf(samples, mostMicroBatch);
   const at = sizes.indexOf(split.microBatch);
   return [sizes[at - 1], sizes[at + 1]].flatMap((microBatch): readonly Candidate[] => {
-    if (microBatch === undefined || microBatch > mostMicroBatch) return [];
+    if (microBatch === undefined) return [];
     const microBatches = samples / microBatch;
     const isInterleaved = runs !== undefined && microBatches % split.stages === 0;
+    if (fixed?.runs !== undefined && fixed.runs !== (isInterleaved ? runs : 1)) return [];
     for (const mode of memoryModes(search.sums.framework, split.replicas)) {
       const next = { ...open, ...mode, microBatch, microBatches, ...(isInterleaved && { runs }) };
       const found = evaluated(search, next, arrangement);

@@ -115,3 +115,16 @@ it("plans anew where the former degrees are the best, do not fit the GPUs, or th
     ]);
   }
 });
+
+it("keeps the virtual stages also where the next micro-batch does not go with them", async () => {
+  const site: PlanSite = {
+    ...siteOf(host("a", 1), host("b", 1)),
+    fabric: () => ({ gbs: 0.2, latencyMs: 0.01 }),
+  };
+  const model = preset("gpt2-350m");
+  for (const batch of [6, 30]) {
+    const fixed = { replicas: 1, stages: 2, width: 1, experts: 1, contexts: 1, runs: 2 };
+    const answer = await planTraining({ ...request, model, site, batch, fixed });
+    expect(answer).toMatchObject({ kind: "planned", plan: { split: { runs: 2 } } });
+  }
+});
