@@ -109,7 +109,8 @@ function chances(
   names: readonly string[],
   level: number,
 ): { readonly failing: ReadonlyMap<string, number>; readonly usual: number } {
-  const sets = all.filter(({ most }) => most * SOUND >= level);
+  // None at the highest level, which so says what the one below it says: between both lies what noise does.
+  const sets = all.filter(({ most }) => most * SOUND > level);
   const members = sets.reduce((sum, { racks }) => sum + racks.length, 0);
   let usual = 0.5;
   for (let round = 0; round < ROUNDS; round += 1) {

@@ -203,6 +203,7 @@ describe("sets to measure on a large cluster", () => {
         counts.set(rack, (counts.get(rack) ?? 0) + 1);
       }
     expect(pairs.length).toBeGreaterThanOrEqual(80);
+    expect(counts.size).toBe(new Set(domain.hosts.map(({ rack }) => rack)).size);
     expect(Math.min(...counts.values())).toBeGreaterThanOrEqual(18);
   });
 
