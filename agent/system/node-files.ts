@@ -77,7 +77,8 @@ export const nodeFiles: Files = {
   rename: renameSync,
   link: linkSync,
   remove: (path) => {
-    if (process.getuid?.() === 0) removeAsRoot(path);
+    // Elsewhere no path names an open folder, and no agent runs.
+    if (process.getuid?.() === 0 && process.platform === "linux") removeAsRoot(path);
     else rmSync(path, { recursive: true, force: true });
   },
   list: (dir) => ifThere(() => readdirSync(dir)) ?? [],
@@ -134,7 +135,7 @@ function bytesIn(handle: number, { position, length }: FileRange): Buffer {
   return bytes.subarray(0, readSync(handle, bytes, 0, length, position));
 }
 
-const withFile = <T>(path: string, flags: string | number, use: (handle: number) => T) =>
+const withFile = <T>(path: string | Buffer, flags: string | number, use: (handle: number) => T) =>
   ifThere(() => {
     const handle = openSync(path, flags);
     try {
@@ -158,37 +159,41 @@ function ownedIn(
   });
 }
 
-/** How often what changes while it is removed is looked at again. */
+/** How often a folder that is filled while it is removed is looked at again. */
 const LOOKS = 3;
 
 /**
  * Removes a file, or a folder with what is in it, whoever's that is: each folder is opened without following a link, and emptied by that handle. By its path, a
  * user to whom a folder was handed could put a link in its place between the look and the removal, and root would empty what the link leads to.
  */
-function removeAsRoot(path: string, look = 1): void {
-  try {
-    if (!isUnlinked(path)) {
-      const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-      withFile(path, flags, (handle) => {
-        const inside = `/proc/self/fd/${String(handle)}`;
-        for (const name of readdirSync(inside)) removeAsRoot(`${inside}/${name}`);
-      });
+function removeAsRoot(path: string | Buffer): void {
+  if (isUnlinked(path)) return;
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+  for (let look = 1; ; look += 1) {
+    withFile(path, flags, (handle) => {
+      // As bytes: a name that is no UTF-8 would be another one as text.
+      const inside = Buffer.from(`/proc/self/fd/${String(handle)}/`);
+      for (const name of readdirSync(inside, "buffer")) removeAsRoot(Buffer.concat([inside, name]));
+    });
+    try {
       ifThere(() => rmdirSync(path));
+      return;
+    } catch (error) {
+      // Only its own: to look again at what is in it for each folder above would take a power of the depth.
+      if (!hasErrorCode(error, "ENOTEMPTY") || look === LOOKS) throw error;
     }
-  } catch (error) {
-    // What became a link meanwhile is still there.
-    if (!hasErrorCode(error, "ENOTEMPTY") || look === LOOKS) throw error;
-    removeAsRoot(path, look + 1);
   }
 }
 
 /** False for a folder; true also where there is nothing. */
-function isUnlinked(path: string): boolean {
+function isUnlinked(path: string | Buffer): boolean {
   try {
     ifThere(() => unlinkSync(path));
     return true;
   } catch (error) {
-    if (hasErrorCode(error, "EISDIR") || hasErrorCode(error, "EPERM")) return false;
+    if (hasErrorCode(error, "EISDIR")) return false;
+    // Not even root removes what is marked as unchangeable.
+    if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return false;
     throw error;
   }
 }

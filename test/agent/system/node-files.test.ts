@@ -42,6 +42,18 @@ it("removes a file, a link without what it leads to, and a folder with all that 
   expect(existsSync(join(kept, "file"))).toBe(false);
 });
 
+/** No text, so read as such it is another name. */
+const NO_TEXT = Buffer.from([0x66, 0xff, 0x66]);
+
+it("removes a name that is no text, however deep it lies", () => {
+  const gone = join(dir, "gone");
+  const deep = join(gone, ...Array.from({ length: 40 }, () => "d"));
+  mkdirSync(deep, { recursive: true });
+  writeFileSync(Buffer.concat([Buffer.from(`${deep}/`), NO_TEXT]), "");
+  nodeFiles.remove(gone);
+  expect(existsSync(gone)).toBe(false);
+});
+
 const COUNT = 400;
 const names = (): readonly string[] =>
   Array.from({ length: COUNT }, (_, at) => `file-${String(at)}`);
