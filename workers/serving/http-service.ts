@@ -114,10 +114,12 @@ export async function serveHttp(
   const connections: Connections = new Map();
   const server = createServer(options, (request, response) => {
     const answers = connections.get(request.socket);
-    answers?.add(response);
     const room = open.room();
     const gone = new AbortController();
-    const closed = new Promise<void>((resolve) => response.once("close", () => resolve()));
+    const closed = new Promise<void>((resolve) => {
+      answers?.set(response, resolve);
+      response.once("close", resolve);
+    });
     void closed.then(() => {
       answers?.delete(response);
       gone.abort();
@@ -139,8 +141,12 @@ export async function serveHttp(
     void Promise.all([work, closed]).then(room.leave);
   });
   server.on("connection", (socket) => {
-    connections.set(socket, new Set());
-    socket.once("close", () => connections.delete(socket));
+    const answers = new Map<ServerResponse, () => void>();
+    connections.set(socket, answers);
+    socket.once("close", () => {
+      connections.delete(socket);
+      for (const end of answers.values()) end();
+    });
   });
   server.maxConnections = limits.connections;
   await listening(server, { host, port });
@@ -162,15 +168,18 @@ export async function serveHttp(
   };
 }
 
-/** Answers under way, by their connections. A pipelined one whose connection ends before its turn never closes by itself. */
-type Connections = Map<Socket, Set<ServerResponse>>;
+/**
+ * Answers under way, by their connections, each with what is to be called when its client is gone: a pipelined one whose connection ends before its turn never
+ * closes by itself.
+ */
+type Connections = Map<Socket, Map<ServerResponse, () => void>>;
 
 /** Resolves when all answers under way are sent or their clients gone, or after this time. */
 async function sent(connections: Connections, atMostMs: number): Promise<void> {
   const each = [...connections]
     .filter(([, answers]) => answers.size > 0)
     .map(([socket, answers]) =>
-      Promise.race([closeOf(socket), Promise.all([...answers].map(closeOf))]),
+      Promise.race([closeOf(socket), Promise.all([...answers.keys()].map(closeOf))]),
     );
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise((resolve) => (timer = setTimeout(resolve, atMostMs)));

@@ -290,27 +290,32 @@ describe("slow clients", () => {
     expect((await small()).status).toBe(200);
   });
 
-  it("that hang up leave the line; their bodies count until nothing works on them", async () => {
+  it.each([
+    ["hang up", 1],
+    ["hang up over several requests at once", 3],
+  ])("that %s leave the line; their bodies count until nothing works on them", async (_, count) => {
     const opened = await openService({ name: "wide", bytes: BYTES }, PLAN, SERVICE_DEFAULTS);
     if (opened.kind === "refused") throw new Error(opened.message);
     const { service } = opened;
     const signals: (AbortSignal | undefined)[] = [];
-    let work = (): void => undefined;
+    const works: (() => void)[] = [];
     const submit: Batcher["submit"] = (_, gone) => {
       signals.push(gone);
-      return new Promise((resolve) => (work = () => resolve({ kind: "gone" })));
+      return new Promise((resolve) => works.push(() => resolve({ kind: "gone" })));
     };
     const place = { host: "127.0.0.1", port: 0, token: TOKEN };
     const slow = { ...service, batcher: { ...service.batcher, submit } };
     const http = await serveHttp(slow, place, { ...SERVING_LIMITS, ...BODIES });
     open.push(http);
-    const body = ofBytes(3 * LARGE_BYTES);
-    const socket = await raw(`${HEAD}content-length: ${body.length}\r\n\r\n${body}`, http.port);
-    await expect.poll(() => signals.length, { timeout: 60_000 }).toBe(1);
+    const body = ofBytes(LARGE_BYTES);
+    const one = `${HEAD}content-length: ${body.length}\r\n\r\n${body}`;
+    const socket = await raw(one.repeat(count), http.port);
+    await expect.poll(() => signals.length, { timeout: 60_000 }).toBe(count);
     socket.destroy();
-    await expect.poll(() => signals[0]?.aborted, { timeout: 60_000 }).toBe(true);
-    expect(await bodyBytes(http.port)).toBe(body.length);
-    work();
+    const areGone = (): boolean => signals.every((gone) => gone?.aborted === true);
+    await expect.poll(areGone, { timeout: 60_000 }).toBe(true);
+    expect(await bodyBytes(http.port)).toBe(count * body.length);
+    for (const work of works) work();
     await expect.poll(() => bodyBytes(http.port), { timeout: 60_000 }).toBe(0);
   });
 
