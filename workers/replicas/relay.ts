@@ -54,6 +54,9 @@ const agent = new Agent({ keepAlive: true, maxFreeSockets: 256 });
 
 const AGAIN = { kind: "again", isBusy: false, isLost: false } as const;
 
+/** Codes of a connection that the other end has closed. */
+const CLOSED: readonly string[] = ["ECONNRESET", "EPIPE"];
+
 /** Nobody has taken the request. */
 class Unreached extends Error {}
 
@@ -113,9 +116,9 @@ function answerOf(
     );
     asking.once("response", resolve);
     asking.once("error", (error: NodeJS.ErrnoException) => {
-      // A kept connection may have been closed before the request came.
-      const isUnreached = asking.reusedSocket || error.syscall === "connect";
-      reject(isUnreached ? new Unreached(error.message) : error);
+      // A kept connection may have been closed before the request came; silence comes after it.
+      const isClosed = asking.reusedSocket && CLOSED.includes(error.code ?? "");
+      reject(isClosed || error.syscall === "connect" ? new Unreached(error.message) : error);
     });
     asking.end(body);
   });

@@ -67,6 +67,7 @@ class FakeJobs implements ReplicaJobs {
         this.kill(id);
         return void this.start(id);
       }
+      if (request.url === "/silence") return;
       if (request.url !== "/stream") return void setTimeout(() => response.end("whole"), 20);
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: 1\n\n");
@@ -201,6 +202,17 @@ describe("an endpoint", () => {
     // One whose connection was kept from a request before is not sure to have had it.
     expect(jobs.paths.length).toBeLessThan(12);
     expect((await post(url)).status).toBe(200);
+  });
+
+  it("does not ask for ever over which its replicas fall silent, also on kept connections", async () => {
+    const limits = { ...ENDPOINT_LIMITS, silentMs: 500 };
+    const { url, jobs } = await opened({ limits }, { rule: { min: 1, max: 1, idleMs: 60_000 } });
+    expect((await post(url)).status).toBe(200);
+    const answer = await post(url, "/silence");
+    expect(answer.status).toBe(502);
+    expect(await answer.text()).toMatch(/the last one because it has said nothing for 0.5 s/);
+    const asked = jobs.paths.filter((path) => path === "/silence").length;
+    expect(asked).toBeLessThanOrEqual(5);
   });
 
   it("says that a path cannot be read", async () => {
