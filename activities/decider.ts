@@ -79,6 +79,8 @@ export function createDecider({
       const { nowMs } = question;
       const told = toThread(question, plans);
       const { fleet, hash } = question.kind === "feed" ? question.feed : question.snapshot;
+      // Of the last decision alone: where none comes in time, nobody waits for what a better one could know.
+      wanted.delete(fleet);
       if (question.kind === "feed" && !clever.keeps(fleet)) return { kind: "stale", reason: "new" };
       plain.tell(told);
       const deadlineMs = question.kind === "feed" ? fedMs : wholeMs;
@@ -87,7 +89,6 @@ export function createDecider({
           const answer = await clever.ask(told, deadlineMs);
           if (answer.kind === "plan" && answer.wanted !== undefined)
             wanted.set(fleet, answer.wanted);
-          else wanted.delete(fleet);
           return answer;
         },
         askBaseline: () => plain.ask({ kind: "kept", fleet, hash, nowMs }, wholeMs),

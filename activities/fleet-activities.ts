@@ -72,7 +72,8 @@ export function createFleetActivities({
   const decideNext = async (question: DecideQuestion): Promise<Decision> => {
     const decision = await decider.decideNext(question);
     const told = learn((question.kind === "feed" ? question.feed : question.snapshot).fleet);
-    const again = (await told) === true ? await decider.decideAgain(question) : undefined;
+    if (told === undefined || decision.kind !== "plan") return decision;
+    const again = (await told) ? await decider.decideAgain(question) : undefined;
     return again?.kind === "plan" ? again : decision;
   };
   return {

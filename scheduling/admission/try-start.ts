@@ -90,7 +90,8 @@ export function tryStart(
   const fit = checkFeasibility(request, view, own);
   if (fit.kind === "wait") return fit;
   const hosts = freeHosts(fit.clusterFits, view.capacity);
-  const keepers = keepersOf(request, context.ports);
+  // Where there is no choice nobody is asked: the grant would wait for the answer.
+  const keepers = hosts.length > 1 ? keepersOf(request, context.ports) : undefined;
   const demand = {
     ...demandOf(request, fit.gpus, view),
     ...(keepers !== undefined && { keepers }),

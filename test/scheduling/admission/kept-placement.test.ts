@@ -66,6 +66,17 @@ describe("a served model", () => {
       expect(granted(["c1/h2"], { request })).toMatchObject({ host: "c0/h0", asked: [] });
   });
 
+  test("has nobody asked where only one host is left", () => {
+    const ledger = TWO.clusters
+      .flatMap((cluster) => cluster.hosts.map(({ id }) => id))
+      .slice(1)
+      .reduce(
+        (before, id) => leased(before, { job: `held-${id}`, gpus: 4 }, gpus([id, 0b1111])),
+        readyLedger(TWO),
+      );
+    expect(granted(["c0/h0"], { ledger })).toMatchObject({ host: "c0/h0", asked: [] });
+  });
+
   test("starts whenever it would without, whatever hosts keep", () => {
     const hosts = TWO.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
     fc.assert(
