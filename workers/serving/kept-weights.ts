@@ -164,14 +164,19 @@ export function removeKept({ dir }: Pick<WeightsPlace, "dir">, key: string): voi
 /** Of one model; beyond them the former ones are forgotten. */
 const MOST_MARKS = 16;
 
+/** Placement prefers a host that is marked; without room for a mark the model is as good. */
 function markUse({ dir, jobName }: WeightsPlace, key: string): void {
   if (jobName === undefined) return;
   const own = `${key}.for-${wordMark(jobName)}`;
-  const marks = readdirSync(dir).filter((name) => name.startsWith(`${key}.for-`));
-  if (marks.includes(own)) return;
-  if (marks.length >= MOST_MARKS)
-    for (const name of marks) rmSync(join(dir, name), { force: true });
-  writeFileSync(join(dir, own), "", { mode: PRIVATE_FILE });
+  try {
+    const marks = readdirSync(dir).filter((name) => name.startsWith(`${key}.for-`));
+    if (marks.includes(own)) return;
+    if (marks.length >= MOST_MARKS)
+      for (const name of marks) rmSync(join(dir, name), { force: true });
+    writeFileSync(join(dir, own), "", { mode: PRIVATE_FILE });
+  } catch {
+    // Tried again by the next service.
+  }
 }
 
 const aboutFile = (dir: string, key: string): string => join(dir, `${key}.json`);

@@ -161,6 +161,8 @@ async function jobIds(client: OrbweaverClient): Promise<readonly JobId[]> {
 
 const TRIES = 10;
 const AGAIN_MS = 100;
+/** Of folders that are written, and of files of other machines that are open, while they are removed. */
+const PASSING: readonly string[] = ["ENOTEMPTY", "EBUSY"];
 
 /** What the last processes write while they end must not keep a folder. */
 async function removeWhole(folder: string): Promise<void> {
@@ -168,7 +170,8 @@ async function removeWhole(folder: string): Promise<void> {
     try {
       return nodeFiles.remove(folder);
     } catch (error) {
-      if (left === 0 || !hasErrorCode(error, "ENOTEMPTY")) throw error;
+      const isPassing = PASSING.some((code) => hasErrorCode(error, code));
+      if (left === 0 || !isPassing) throw error;
       await sleep(AGAIN_MS);
     }
   }
