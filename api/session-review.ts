@@ -4,6 +4,7 @@
  * A token that has expired since is no reason: its owner was known when the session began, and has a new one for the next.
  */
 
+import type { Socket } from "node:net";
 import { rightsOf, type Principal } from "../access/principal.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -17,6 +18,18 @@ export interface SessionOwner {
   /** Who is at the other end of the connection by which it was opened, asked again; a text says why nobody knows. */
   readonly askAgain: () => Promise<Principal | string>;
 }
+
+/**
+ * Nobody sees the certificate of a connection that is gone: its client may come back by another one within the relay's grace, and is asked there. Until then
+ * nothing passes.
+ */
+export const askedAgain =
+  (
+    known: Principal,
+    { socket, senderOf }: { readonly socket: Socket; readonly senderOf: SessionOwner["askAgain"] },
+  ): SessionOwner["askAgain"] =>
+  () =>
+    socket.destroyed ? Promise.resolve(known) : senderOf();
 
 /** Why it has to end; undefined where it goes on, or where that cannot be known now. */
 export async function sessionRefusal(

@@ -37,7 +37,7 @@ import { AGENT_PATH, CLIENT_PATH } from "../streams/words.ts";
 import { senderOf, urlOf, type Door } from "./door.ts";
 import { allowedToRun } from "./job-facts.ts";
 import { AccessRefusal, insist, type Caller, type ServedFleet } from "./route.ts";
-import { sessionRefusal, type SessionOwner } from "./session-review.ts";
+import { askedAgain, sessionRefusal, type SessionOwner } from "./session-review.ts";
 import { createShares } from "./shares.ts";
 
 export interface SessionDoor {
@@ -250,7 +250,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
         const greeted = async (): Promise<void> => {
           const greeting = greetingIn(isBinary ? "" : data.toString("utf8"));
           insist(fleetRefusal(sender, caller.rights));
-          const askAgain = (): Promise<Principal | string> => door.senderOf(request);
+          const askAgain = askedAgain(sender, { socket, senderOf: () => door.senderOf(request) });
           const entering = { client, line: known, askAgain };
           if ("resume" in greeting) return await resumeClient(caller, greeting.resume, entering);
           const { verb, job } = greeting.open;

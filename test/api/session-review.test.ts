@@ -1,12 +1,13 @@
 /** Whether an open session goes on, by what its service hears of rights and of the job. */
 
 import { mkdtempSync, rmSync } from "node:fs";
+import { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { signJob } from "../../access/job-proof.ts";
 import { ownIdentity } from "../../access/own-identity.ts";
-import { sessionRefusal } from "../../api/session-review.ts";
+import { askedAgain, sessionRefusal } from "../../api/session-review.ts";
 import type { ServedFleet } from "../../api/route.ts";
 import { FLEET_KEY, TENANT_KEY } from "../../client/search-keys.ts";
 import type { Access } from "../../domain/fleet/access-schema.ts";
@@ -88,6 +89,16 @@ it.each<readonly [string, Opened, RegExp | undefined]>([
   const said = await review(ACCESS, { spec: SPEC }, { via: "certificate", ...opened });
   if (want === undefined) expect(said).toBeUndefined();
   else expect(said).toMatch(want);
+});
+
+it("of a certificate goes on while its connection is gone, and until its client comes back by another", async () => {
+  const ada = { name: "ada", via: "certificate", isOwner: false, groups: [] };
+  const senderOf = (): Promise<string> => Promise.resolve("a client certificate is missing");
+  const asked = async (socket: Socket) => await askedAgain(ada, { socket, senderOf })();
+  const socket = new Socket();
+  expect(await asked(socket)).toMatch(/missing/);
+  socket.destroy();
+  expect(await asked(socket)).toEqual(ada);
 });
 
 it("ends where the key that has signed its job was revoked", async () => {
