@@ -109,6 +109,7 @@ export const SEARCH_VARIABLES = [
   "JAVA_TOOL_OPTIONS",
   "JDK_JAVA_OPTIONS",
   "_JAVA_OPTIONS",
+  "JULIA_DEPOT_PATH",
   "JULIA_LOAD_PATH",
   "LUA_CPATH",
   "LUA_INIT",
@@ -124,15 +125,27 @@ export const SEARCH_VARIABLES = [
   "PYTHONHOME",
   "PYTHONPATH",
   "PYTHONPLATLIBDIR",
+  "PYTHONPYCACHEPREFIX",
   "PYTHONUSERBASE",
   "PYTHONWARNINGS",
   "RUBYLIB",
+  "R_ENVIRON",
+  "R_ENVIRON_USER",
   "R_LIBS",
+  "R_LIBS_SITE",
+  "R_LIBS_USER",
   "R_PROFILE",
   "R_PROFILE_USER",
+  "ZDOTDIR",
 ] as const;
-/** Libraries that drivers of GPUs and collectives load by a variable. */
-const LOADED_BY_DRIVERS = /^(?:\w+_INJECTION(?:32|64)_PATH|NCCL_\w+_PLUGIN|OCL_ICD_\w+|VK_\w+)$/;
+/** Libraries that drivers of GPUs and of networks, collectives and OpenMP load by a variable, or by a file that it names; Lua's names by its version. */
+const LOADED_BY_DRIVERS = new RegExp(
+  [
+    String.raw`^(?:\w+_INJECTION(?:32|64)_PATH|OCL_ICD_\w+|VK_\w+|__EGL_\w+|(?:LIBGL|LIBVA)_DRIVERS_PATH`,
+    String.raw`NCCL_\w+_PLUGIN|NCCL_CONF_FILE|HSA_TOOLS_LIB|OMP_TOOL_LIBRARIES|UCX_MODULE_DIR|FI_PROVIDER_PATH`,
+    String.raw`(?:RDMAV|IBV)_DRIVERS|OPAL_PREFIX|LUA_(?:INIT|C?PATH)_\d_\d|(?:OMPI|PMIX|PRTE)_MCA_(?:mca_base_component_path|plm_\w+_agent))$`,
+  ].join("|"),
+);
 /** With a `=` in it, a name sets the variable before that. Who submits with a client of their own has passed no reader of job files. */
 const PLAIN_VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** The dynamic linker, libc and bash obey more such names than a list could hold. */

@@ -3,8 +3,8 @@
  * what they sent, for picks of GPUs; and what hosts keep of the weights of served models.
  *
  * A decision does not wait for it. Where it priced places, asked models for bandwidths, or placed what may be a served model, the clusters are asked
- * afterwards, every half a minute at most, and later decisions know the answer. A decision that placed such a model is made again when hosts tell something
- * new within a moment, because a service may come up from none once in a day, and on workers that have just begun.
+ * afterwards, every half a minute at most (for weights every 5 s), and later decisions know the answer. A decision that placed such a model is made again
+ * when hosts tell something new within a moment, because a service may come up from none once in a day, and on workers that have just begun.
  */
 
 import type { Client } from "@temporalio/client";

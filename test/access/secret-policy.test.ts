@@ -92,17 +92,23 @@ describe("variables of a job", () => {
     );
   });
 
-  it.each(["PATH", "HOME", "PYTHONPATH", "CUDA_INJECTION64_PATH", "NCCL_NET_PLUGIN"])(
-    "%s is denied where the policy names commands, and nowhere else",
-    (name) => {
-      const env = { [name]: "/tmp/mine" };
-      expect(given(policyWith("commands: [sh]"), env)).toContain(name);
-      expect(given(policyWith(""), env)).toBeUndefined();
-    },
-  );
+  it.each([
+    ...["PATH", "HOME", "PYTHONPATH", "ZDOTDIR", "CUDA_INJECTION64_PATH", "NCCL_NET_PLUGIN"],
+    ...[
+      "NCCL_CONF_FILE",
+      "OMP_TOOL_LIBRARIES",
+      "FI_PROVIDER_PATH",
+      "OMPI_MCA_plm_rsh_agent",
+      "LUA_INIT_5_4",
+    ],
+  ])("%s is denied where the policy names commands, and nowhere else", (name) => {
+    const env = { [name]: "/tmp/mine" };
+    expect(given(policyWith("commands: [sh]"), env)).toContain(name);
+    expect(given(policyWith(""), env)).toBeUndefined();
+  });
 
   it("others are allowed", () => {
-    const env = { OMP_NUM_THREADS: "4", NCCL_DEBUG: "INFO", _x1: "" };
+    const env = { OMP_NUM_THREADS: "4", NCCL_DEBUG: "INFO", FI_PROVIDER: "efa", _x1: "" };
     expect(given(policyWith("commands: [sh]"), env)).toBeUndefined();
   });
 });
