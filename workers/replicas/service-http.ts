@@ -197,7 +197,11 @@ async function byReplica(
     return true;
   };
   const gone = new AbortController();
-  response.once("close", () => gone.abort());
+  const { socket } = request;
+  const hangUp = (): void => gone.abort();
+  response.once("close", hangUp);
+  // One of several requests at once never closes by itself where its connection ends before its turn.
+  socket.setMaxListeners(0).once("close", hangUp);
   try {
     const tooLarge = `the body has more than ${limits.bodyBytes} bytes`;
     const body =
@@ -214,6 +218,7 @@ async function byReplica(
     }
     await untilAnswered({ request, path, response, body, signal: gone.signal }, open);
   } finally {
+    socket.off("close", hangUp);
     open.give(taken);
   }
 }

@@ -215,6 +215,18 @@ describe("an endpoint", () => {
     expect(asked).toBeLessThanOrEqual(5);
   });
 
+  it("gives up all requests of a connection that ends, also those whose turn has not come", async () => {
+    const { url, jobs, counts } = await opened({}, { rule: { min: 1, max: 1, idleMs: 60_000 } });
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    socket.write("POST /silence HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}".repeat(3));
+    await expect.poll(() => jobs.paths.length, { timeout: 60_000 }).toBe(3);
+    socket.destroy();
+    const none = { starting: 0, ready: 0, draining: 0 };
+    const text = (): string =>
+      counts.metricsText({ inService: 0, waiting: 0, replicas: none, bodiesBytes: 0 });
+    await expect.poll(text, { timeout: 60_000 }).toContain('requests_total{end="gone"} 3\n');
+  });
+
   it("says that a path cannot be read", async () => {
     const { url } = await opened();
     const socket = connect(Number(new URL(url).port), "127.0.0.1");
