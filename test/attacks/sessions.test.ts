@@ -321,8 +321,12 @@ describe("nobody", () => {
     expect(await statusAt(`${ticket.slice(0, -4)}AAAA`)).toBe(401);
     await close();
     expect(await statusAt(ticket)).toBe(401);
-    const left = lines().slice(agents);
-    expect(left.filter(({ act }) => act === "session-agent")).toMatchObject([
+    const left = lines()
+      .slice(agents)
+      .filter(({ act }) => act === "session-agent");
+    // The host's own agent may dial once more while the session ends.
+    const eachWhy = left.filter(({ why }, at) => left.findIndex((line) => line.why === why) === at);
+    expect(eachWhy).toMatchObject([
       {
         who: "unknown",
         job,
