@@ -118,7 +118,7 @@ export function mayEnd(state: FleetState): boolean {
   if (isSpent(state)) return true;
   const isFew = (state.words?.waiting.size ?? 0) <= MOST_ALONG;
   const isTime = isFew || state.spent.events >= END_WITH_ANY_EVENTS;
-  return isTime && mustContinue(state) && carriedWords(state.words).isAll;
+  return isTime && mustContinue(state) && carriedWords(state.words, state.ledger).isAll;
 }
 
 /** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */
@@ -186,8 +186,13 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const chain = carriedChain(state);
   const { isReportDue } = recovery;
   // Under former rules a run has no words that wait, or loses them.
-  const { words, isAll } = carriedWords(endsInOwnTask(state) ? state.words : undefined);
-  const { orderNumbers = [] } = state.words ?? {};
+  const { words, isAll } = carriedWords(
+    endsInOwnTask(state) ? state.words : undefined,
+    state.ledger,
+  );
+  // Workers of a former release, which do not know them, may share a run of former rules.
+  const isKnownNext = ledger.applyVersion >= SPACED_RUNS_RULES;
+  const orderNumbers = isKnownNext ? (state.words?.orderNumbers ?? []) : [];
   const recoverAtMs = recoverTimes(state, nowMs, areWordsLost(state) || !isAll);
   return {
     name,

@@ -10,6 +10,7 @@ import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../..
 import { utf8Length } from "../../lib/utf8.ts";
 import type { CarriedWord, FleetInput } from "../../protocol/fleet.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { SPACED_RUNS_RULES } from "../../scheduling/ledger/upgrade.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
@@ -89,6 +90,8 @@ export const withWord = (words: Words, word: Word): Words => ({
 /** Of JSON. Beside a full ledger the input of a run has 256 KiB. */
 const MOST_CARRIED_BYTES = 128 * 1024;
 
+type Rules = Pick<Ledger, "applyVersion">;
+
 export interface CarriedOn {
   readonly words: readonly CarriedWord[];
   readonly isAll: boolean;
@@ -96,14 +99,17 @@ export interface CarriedOn {
 
 /**
  * What waits, for the next run, in its order; where that is more than its input has room for, operators' orders alone, which nobody gives again, or nothing if
- * they are too much, too. Cost: O(bytes).
+ * they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
  */
-export function carriedWords(words: Words | undefined): CarriedOn {
-  const waiting = words === undefined ? [] : unsaid(words);
+export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
+  const waiting = words === undefined ? [] : waitingIn(words, applyVersion);
   const all = carriedOf(waiting);
   if (all !== undefined) return { words: all, isAll: true };
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
 }
+
+const waitingIn = (words: Words, applyVersion: number): readonly Word[] =>
+  applyVersion >= SPACED_RUNS_RULES ? unsaid(words) : allWaiting(words.waiting);
 
 /** Without what was said before in this run: the next one could not tell. */
 const unsaid = ({ waiting, seen, startedAtMs }: Words): readonly Word[] =>
@@ -135,9 +141,7 @@ export const openWords = (
     workflowId,
     startedAtMs,
     ledger,
-  }: Pick<Words, "workflowId" | "startedAtMs"> & {
-    readonly ledger: Pick<Ledger, "applyVersion">;
-  },
+  }: Pick<Words, "workflowId" | "startedAtMs"> & { readonly ledger: Rules },
   { words: carried = [], orderNumbers = [] }: Pick<FleetInput, "words" | "orderNumbers">,
 ): Words =>
   carried.reduce(

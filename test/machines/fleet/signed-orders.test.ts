@@ -15,6 +15,7 @@ import {
   SIGNED_ORDER_RULES,
   SIGNED_RULES,
 } from "../../../scheduling/ledger/ledger.ts";
+import { SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
 import { fleetShape, readyLedger } from "../../scheduling/builders.ts";
 
 const HOST = parseHostId("c0/h0");
@@ -156,6 +157,13 @@ describe("an order to a fleet that asks for proof", () => {
     expect([next.outcome("eavesdropped"), next.outcome("two")]).toEqual(["NOT_ALLOWED", "done"]);
     expect(isDrained(next)).toBe(false);
     expect(next.next().state.words?.orderNumbers).toHaveLength(2);
+  });
+
+  it("leaves no numbers to a run of former rules, which a worker of a former release may go on with", () => {
+    const fleet = new Played(SPACED_RUNS_RULES - 1);
+    fleet.order("drain", { hosts: [HOST], reason: "fan" }, "one");
+    fleet.turn();
+    expect(fleet.next().state.words?.orderNumbers).toEqual([]);
   });
 
   it("leaves the next run the numbers of the last 256 alone", () => {

@@ -14,6 +14,7 @@ import {
 } from "../../../machines/fleet/words.ts";
 import { formatProof } from "../../../protocol/word-proof.ts";
 import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
 
 const NEWEST = { applyVersion: NEWEST_RULES };
 const NOBODY = noWords("orbweaver-fleet-prod", 0);
@@ -47,7 +48,7 @@ it("takes along the values of words with a proof, and of no other", () => {
 it("of a run that ends are judged by the next one as of when they came, and twice by none", () => {
   const old = wordOf("old", PROOF);
   const hours = 3_600_000;
-  const { words: carried } = carriedWords(withWord(NOBODY, old));
+  const { words: carried } = carriedWords(withWord(NOBODY, old), NEWEST);
   const next = openWords({ ...NOBODY, startedAtMs: 5 * hours, ledger: NEWEST }, { words: carried });
   const refusals = (words: Words): readonly unknown[] => {
     const { question } = asked(words, 1, 5 * hours);
@@ -60,5 +61,12 @@ it("of a run that ends are judged by the next one as of when they came, and twic
     expect.stringContaining("long before"),
   ]);
   const heard = { ...withWord(NOBODY, old), seen: new Set(["n".repeat(22)]) };
-  expect(carriedWords(heard)).toEqual({ words: [], isAll: true });
+  expect(carriedWords(heard, NEWEST)).toEqual({ words: [], isAll: true });
+});
+
+it("by former rules are handed on as they came, so that a run that was recorded ends where it did", () => {
+  const heard = { ...withWord(NOBODY, wordOf("old", PROOF)), seen: new Set(["n".repeat(22)]) };
+  const { words } = carriedWords(heard, { applyVersion: SPACED_RUNS_RULES - 1 });
+  expect(words).toHaveLength(1);
+  expect(words[0]).not.toHaveProperty("sinceMs");
 });
