@@ -20,7 +20,7 @@ import { tellJob } from "./job-words.ts";
 import { each } from "../lib/each.ts";
 import { provenSignalsOf } from "./proven-signals.ts";
 import { signedFleets } from "./signed-fleets.ts";
-import { signalsOf } from "./started-with.ts";
+import { signalsOf, type ClosedRun } from "./started-with.ts";
 
 /** `checkWords`: judges what lobbies of fleets that ask for proof were told before it is told again. */
 export function createLobbyActivities(
@@ -50,6 +50,7 @@ export function createLobbyActivities(
       const isProofAsked = (await askedBy(fleetWorkflowId(fleet))) === "all";
       for (const runId of runs) {
         const run = { workflowId, runId };
+        if (await isForgotten(client, run)) continue;
         const told = isProofAsked
           ? provenSignalsOf(client, run, { names: RETOLD, checkWords })
           : signalsOf(client, run);
@@ -57,7 +58,7 @@ export function createLobbyActivities(
           heartbeat();
           for (const { signal, read } of page) {
             if (!RETOLD.includes(signal)) continue;
-            const value = read();
+            const value = valueOf(read);
             if (signal === lobbyLeaveSignal.name) await lobby.signal(signal, value);
             // The fleet gives credits that were not used again by itself.
             else if (isFields(value)) await lobby.signal(signal, { ...value, credits: [] });
@@ -91,6 +92,26 @@ export function createLobbyActivities(
 }
 
 const RETOLD: readonly string[] = [lobbyLeaveSignal.name, lobbyNewsSignal.name];
+
+/** The server keeps closed runs for some days, and a lobby may have gone on for longer since. */
+async function isForgotten(client: Client, { workflowId, runId }: ClosedRun): Promise<boolean> {
+  try {
+    await client.workflow.getHandle(workflowId, runId).describe();
+    return false;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return true;
+    throw error;
+  }
+}
+
+/** Undefined for what is no value: the lobby that heard it made nothing of it either. */
+function valueOf(read: () => unknown): unknown {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
 
 const isGone = (error: unknown): boolean =>
   error instanceof WorkflowNotFoundError || isInvalidArgument(error);
