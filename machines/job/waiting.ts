@@ -7,10 +7,10 @@
 
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
-import type { NotifyResult } from "../../protocol/control-contract.ts";
+import { RESTED_ANYWAY_RULES, type NotifyResult } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { moveTo, moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
-import { ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
+import { answeredEarly, ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
 import { noFleet } from "./job-view.ts";
 import { exitOf, outsideUntilMs } from "./outside.ts";
 import { hasNoHostLeft, restedAtMs } from "./refused-hosts.ts";
@@ -78,8 +78,9 @@ export function waiting(job: Job, nowMs: number): Job {
   if (job.isHeld || job.moving !== undefined) return enter(job, { kind: "unasked" });
   if (job.reask !== undefined) return job.reask.atMs <= nowMs ? askAgain(job) : job;
   // Without the hosts that refused there is nowhere to go, so those are asked again.
-  if (hasNoHostLeft(job) || askAnewAtMs(job) <= nowMs)
-    return withdrawTo({ ...job, avoidHosts: [] }, "ask");
+  const isRested = askAnewAtMs(job) <= nowMs;
+  if (isRested && job.rules >= RESTED_ANYWAY_RULES) return askRested(job);
+  if (hasNoHostLeft(job) || isRested) return withdrawTo({ ...job, avoidHosts: [] }, "ask");
   const isTime = isTimeToLeave(job) || outsideUntilMs(job) <= nowMs;
   return isTime ? withdrawTo(job, "leave") : job;
 }
@@ -97,7 +98,15 @@ export const waitingDueAtMs = (job: Job): number =>
 const askAnewAtMs = (job: Job): number =>
   restedAtMs(job, { rules: job.rules, askedAtMs: job.requestedAtMs });
 
-/** Its settings have changed: the request takes the place of the former one, and keeps its age. */
+/** Other hosts may do, and it has waited for them: it keeps its age, and what is reserved for it. */
+function askRested(job: Job): Job {
+  const anew = answeredEarly({ ...withoutPending(job), avoidHosts: [], seq: job.seq + 1 });
+  return (
+    endedWaiting(anew) ?? askAgain({ ...anew, reask: { atMs: job.requestedAtMs, ...exitOf(job) } })
+  );
+}
+
+/** Its settings, or its hosts, have changed: the request takes the place of the former one, and keeps its age. */
 const askAgain = (job: Job): Job =>
   tellRequest(enter(job, { kind: "asking" }), "request", { atMs: job.requestedAtMs });
 

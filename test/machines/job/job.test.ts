@@ -166,7 +166,7 @@ test.each([
   },
 );
 
-test("after ten minutes a refusal counts no more; before that it does", () => {
+test("after ten minutes a refusal counts no more, and the job keeps its age; before that it does", () => {
   const played = running();
   const [run] = played.open("run");
   const cause = { code: "HOST_REFUSED", message: "the disk is full", atMs: 0 } as const;
@@ -181,8 +181,10 @@ test("after ten minutes a refusal counts no more; before that it does", () => {
   expect(played.wait()).toBe(true);
   expect(played.now()).toBe(askedAtMs + REFUSAL_REST_MS);
   played.deliver();
-  expect(played.requests().at(-1)).toMatchObject({ seq: 3 });
-  expect(played.requests().at(-1)).not.toHaveProperty("avoidHosts");
+  expect(played.ends()).toEqual([1]);
+  const [before, after] = played.requests().slice(-2);
+  expect(after).toMatchObject({ seq: 3, requestedAtMs: before?.requestedAtMs });
+  expect(after).not.toHaveProperty("avoidHosts");
 });
 
 describe("cancellation and deadline", () => {
