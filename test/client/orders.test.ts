@@ -32,7 +32,7 @@ function saying(updates: readonly unknown[], outcomes: readonly unknown[]) {
   };
   const order = () =>
     ordered<null, string>(
-      { client: client as unknown as Client, workflowId: "w", subject: "fleet eu", withinMs: 300 },
+      { client: client as unknown as Client, workflowId: "w", subject: "fleet eu" },
       DRAIN,
       "h0",
     );
