@@ -10,6 +10,7 @@
  * In the end borders of the best few move a layer at a time while that helps.
  */
 
+import { divisorsOf } from "../../../lib/divisors.ts";
 import { isReplicasAlone, frameworkOn } from "../../../planning/parallelism/framework.ts";
 import { memoryGiB } from "../../../planning/parallelism/memory-parts.ts";
 import { MODEL_FLOP_SHARE, type PlanModel } from "../../../planning/parallelism/models.ts";
@@ -142,9 +143,6 @@ function* everyOpenSplit({ model, site, batch }: SplitCase, sums: LayerSums): Ge
     }
   }
 }
-
-const divisorsOf = (count: number): readonly number[] =>
-  Array.from({ length: Math.floor(count) }, (_, at) => at + 1).filter((by) => count % by === 0);
 
 const isContextDegree = ({ shape }: PlanModel, contexts: number, width: number): boolean =>
   contexts === 1 ||
