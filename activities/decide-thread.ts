@@ -7,7 +7,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { Plan } from "../domain/lease/plan.ts";
-import { keepersByService } from "../domain/lease/kept-weights.ts";
+import { keepersByService, type KeepersOf } from "../domain/lease/kept-weights.ts";
 import { openMessages, type MessagesOf } from "../domain/bandwidth/sent-messages.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import type { StaleReason } from "../protocol/control-contract.ts";
@@ -26,8 +26,6 @@ import {
 import { createModelCache } from "./model-cache.ts";
 import { planPrices, type LearnedPrices } from "./plan-prices.ts";
 import { directoryStore, type FleetDetails } from "./store.ts";
-
-type KeepersOf = NonNullable<DecidePorts["keepersOf"]>;
 
 /** The most requests, leases and hosts of all kept ledgers together; the fleet that was asked about last is kept in any case. */
 const MOST_KEPT = 200_000;

@@ -6,6 +6,7 @@
 
 import type { DecidePorts } from "../../scheduling/cycle/cycle.ts";
 import type { MessagesOf } from "../../domain/bandwidth/sent-messages.ts";
+import type { KeepersOf } from "../../domain/lease/kept-weights.ts";
 import type { KeptStep } from "../../domain/model/step-record.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createModelCache } from "../../activities/model-cache.ts";
@@ -23,7 +24,7 @@ export async function decidePortsHere(
     readonly storeDir: string;
     readonly kept: readonly KeptStep[];
     readonly messagesOf: MessagesOf;
-    readonly keepersOf: NonNullable<DecidePorts["keepersOf"]>;
+    readonly keepersOf: KeepersOf;
   },
 ): Promise<DecidePorts> {
   const { detailsHash, models } = ledger;

@@ -3,7 +3,7 @@
 import { weightsKeepers } from "../../client/gpu-use.ts";
 import { readJob, type JobFile } from "../../client/index.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
-import { keepersByService } from "../../domain/lease/kept-weights.ts";
+import { keepersByService, type KeepersOf } from "../../domain/lease/kept-weights.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { runBandwidthText } from "../../domain/lease/bandwidth-note.ts";
@@ -89,7 +89,7 @@ async function keepersIn(
   { temporal, fleet }: Pick<Session, "temporal" | "fleet">,
   { shape, hosts }: Pick<Ledger, "shape" | "hosts">,
   { isAsked }: { readonly isAsked: boolean },
-): Promise<ReturnType<typeof keepersByService>> {
+): Promise<KeepersOf> {
   const queueOf = (host: HostId): string | undefined => hosts.get(host)?.agent?.orderQueue;
   const found = await Promise.all(
     (isAsked ? shape.clusters : []).map(({ id: cluster }) =>

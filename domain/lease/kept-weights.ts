@@ -41,10 +41,11 @@ export interface WeightsKeeper {
 
 const AMOUNTS = ["models", "bytes", "budgetBytes"] as const;
 
+/** The hosts that keep weights of a service's model in their memory; undefined where none is known. */
+export type KeepersOf = (service: ServiceName) => ReadonlySet<HostId> | undefined;
+
 /** Hosts by the marks of services. */
-export function keepersByService(
-  keepers: readonly WeightsKeeper[],
-): (service: ServiceName) => ReadonlySet<HostId> | undefined {
+export function keepersByService(keepers: readonly WeightsKeeper[]): KeepersOf {
   const found = new Map<string, Set<HostId>>();
   for (const { host, services } of keepers)
     for (const mark of services) {

@@ -6,7 +6,7 @@
  */
 
 import type { GpuNeed } from "../../domain/job/job-resources.ts";
-import type { ServiceName } from "../../domain/lease/kept-weights.ts";
+import type { KeepersOf } from "../../domain/lease/kept-weights.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import type { MessagesOf } from "../../domain/bandwidth/sent-messages.ts";
@@ -59,8 +59,7 @@ export interface DecidePorts extends PickPorts {
     places: readonly (readonly HostGpus[])[],
     work: number,
   ) => { readonly stepMs: readonly (number | undefined)[]; readonly work: number };
-  /** The hosts that keep weights of this service's model in their memory; undefined where none is known. */
-  readonly keepersOf?: (service: ServiceName) => ReadonlySet<HostId> | undefined;
+  readonly keepersOf?: KeepersOf;
 }
 
 export interface StartContext {
