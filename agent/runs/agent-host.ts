@@ -264,5 +264,6 @@ function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): 
     stopping: undefined,
     clearing: undefined,
     attempts: 0,
+    isReported: false,
   };
 }

@@ -41,6 +41,8 @@ export interface LocalRun extends RunRef, Launch {
   readonly kill: AbortController;
   /** Attempts of `run` that watch it now; without one its end would reach no workflow. */
   attempts: number;
+  /** An attempt has returned its report. */
+  isReported: boolean;
   /** The stop that is under way; there is only ever one. */
   stopping: Promise<{ readonly hadProcesses: boolean }> | undefined;
   /** The operator's epilogue, which runs once. */

@@ -169,6 +169,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
         barrierAtMs,
       });
     }
+    run.isReported = true;
     return report;
   } finally {
     run.attempts -= 1;

@@ -34,7 +34,8 @@ export async function watchUnattended(
   asking.abort();
   if (end === undefined) return;
   await settleRun(host, run, end);
-  if (run.attempts === 0) onVacated(host, run);
+  // An attempt that saw the end first may have left with the report by now.
+  if (run.attempts === 0 && !run.isReported) onVacated(host, run);
 }
 
 async function stopWhenOver(
