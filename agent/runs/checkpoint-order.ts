@@ -29,6 +29,7 @@ export interface CheckpointOutcome {
 }
 
 const LOOK_MS = 100;
+const NOTED_LOOK_MS = 10;
 
 export async function orderCheckpoint(
   run: LocalRun,
@@ -57,8 +58,10 @@ export async function orderCheckpoint(
       message: `${order.jobName} has no checkpoint rule in its run section`,
     };
 
-  const writers = writersOf(run, order, { status: phase.status, checkpointDir, uid });
   const untilMs = clock.elapsedMs() + rule.graceMs;
+  while (!areRanksNoted(run) && !signal.aborted && clock.elapsedMs() < untilMs)
+    await clock.pause(NOTED_LOOK_MS, signal);
+  const writers = writersOf(run, order, { status: phase.status, checkpointDir, uid });
   const sent = sendOrder(run, order, { rule: rule.order, writers });
   try {
     for (;;) {
@@ -87,6 +90,13 @@ export async function orderCheckpoint(
     sent.end();
   }
 }
+
+/** False while an array task runs whose processes the journal does not name yet: no signal would reach them. */
+const areRanksNoted = (run: LocalRun): boolean =>
+  phaseOf(run).kind !== "running" ||
+  [...readTurns(run.system.files, run.files.journal).values()].every(
+    ({ isOver, status }) => isOver || status !== undefined,
+  );
 
 const outcomeOf = (
   { taskBatch }: RunOrder,

@@ -31,7 +31,7 @@ export function batchOf(
 
 export const tasksUpTo = (count: number): readonly number[] => [...Array(count).keys()];
 
-export const filesOf = (agent: TestAgent, order: RunOrder): LaunchFiles =>
+export const filesOf = (agent: Pick<TestAgent, "host">, order: RunOrder): LaunchFiles =>
   launchFiles(batchDir(agent.host.layout.leaseDir(order.leaseId), order.taskBatch?.seq ?? 0));
 
 export const turnOf = (agent: TestAgent, order: RunOrder, task: number): TaskTurn | undefined =>

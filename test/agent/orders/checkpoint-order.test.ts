@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { completeIn, tokenDir } from "../../../agent/folder/checkpoints.ts";
+import { completeIn, taskCheckpointDir, tokenDir } from "../../../agent/folder/checkpoints.ts";
 import { fakeAgent, ranksOn } from "../fake-host.ts";
 import { FakeMachine } from "../fakes.ts";
+import { batchOf, filesOf } from "../batch-fixture.ts";
 import { JOB, orderOf, stopOf } from "../fixture.ts";
 
 const GRACE_MS = 30_000;
@@ -48,6 +49,43 @@ describe("an order to checkpoint", () => {
     });
     expect(machine.uptimeMs - startMs).toBeGreaterThanOrEqual(GRACE_MS);
   });
+});
+
+it("an order to checkpoint reaches the processes of a task that have started and are not written down yet", async () => {
+  const machine = new FakeMachine();
+  const agent = fakeAgent(machine);
+  const order = batchOf("train", {
+    ...{ tasks: [0], slots: 1 },
+    run: {
+      checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
+    },
+  });
+  const { files } = machine.system();
+  const dir = tokenDir(
+    taskCheckpointDir(agent.host.layout.checkpointDir(order.jobId), 0),
+    order.token,
+  );
+  machine.onSignal = () => files.write(`${dir}/step-1`, "w");
+  // The disk is full from the task's start on: its line is in the journal, that of its processes is not.
+  const { journal } = filesOf(agent, order);
+  let isFull = false;
+  machine.faultOf = ({ path }) => (isFull && path === journal ? "ENOSPC" : undefined);
+  const startShim = machine.onStart;
+  machine.onStart = (started) => {
+    startShim(started);
+    isFull = started.order.env["ARRAY_INDEX"] === "0";
+  };
+  const report = agent.runs.run(order);
+  await machine.pass(1_000);
+  const [rank] = ranksOn(machine);
+  const done = agent.orders.checkpoint(order);
+  await machine.pass(1_000);
+  expect(completeIn(files, dir, undefined)).toEqual([]);
+  isFull = false;
+  expect(await machine.until(done)).toMatchObject({ isComplete: true });
+  expect(completeIn(files, dir, undefined)).toHaveLength(1);
+  rank?.end({ exitCode: 0 });
+  expect((await machine.until(report)).end).toBe("completed");
 });
 
 describe("an order to stop", () => {
