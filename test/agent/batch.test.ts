@@ -55,7 +55,8 @@ describe("a batch of array tasks", () => {
   it("runs them all in order, as many at a time as it has slots, and reports one end for each", async () => {
     const dir = folder();
     const agent = testAgent();
-    const line = `echo $ARRAY_INDEX >> ${dir}/starts; ls -d ${dir}/on-* 2>/dev/null | wc -l >> ${dir}/beside; : > ${dir}/on-$ARRAY_INDEX; sleep 0.05; rm ${dir}/on-$ARRAY_INDEX`;
+    // The first three wait for each other: one that is done early would let a fourth begin before the third has said so.
+    const line = `echo $ARRAY_INDEX >> ${dir}/starts; while [ $(wc -l < ${dir}/starts) -lt 3 ]; do sleep 0.01; done; ls -d ${dir}/on-* 2>/dev/null | wc -l >> ${dir}/beside; : > ${dir}/on-$ARRAY_INDEX; sleep 0.05; rm ${dir}/on-$ARRAY_INDEX`;
     const order = batchOf(line, { tasks: [7, 3, 5, 1, 9, 2, 8, 4], slots: 3 });
     const report = await agent.runs.run(order);
     expect(report).toMatchObject({ end: "completed", hasStarted: true, ranks: [], host: HOST });
@@ -173,8 +174,12 @@ describe("a batch of array tasks", () => {
     const agent = testAgent();
     const line = `[ $ARRAY_INDEX = 0 ] && exit 1; while [ ! -e ${dir}/go ]; do sleep 0.01; done`;
     const running = agent.runs.run(batchOf(line, { slots: 1 }));
-    await eventually(() => agent.task.beats.at(-1)?.tasks?.ended === 1);
-    expect(agent.task.beats.at(-1)).toMatchObject({
+    // A look may fall between the end of the first and the start of the second.
+    const beat = await eventually(() => {
+      const last = agent.task.beats.at(-1);
+      return last?.tasks?.ended === 1 && last.tasks.running.length > 0 && last;
+    });
+    expect(beat).toMatchObject({
       phase: "running",
       host: HOST,
       tasks: { running: [1], ended: 1, failed: 1 },
@@ -281,7 +286,7 @@ describe("the output of array tasks", () => {
     expect(await agent.orders.readLogs(queryOf(order, { task: 1, offset: 4 }))).toMatchObject({
       isEnd: false,
     });
-    const waiting = agent.orders.readLogs(queryOf(order, { task: 1, offset: 4, waitMs: 10_000 }));
+    const waiting = agent.orders.readLogs(queryOf(order, { task: 1, offset: 4, waitMs: 60_000 }));
     writeFileSync(join(dir, "go"), "");
     expect(await waiting).toMatchObject({ text: "", isEnd: true });
     await running;

@@ -166,16 +166,16 @@ describe("readLogs", () => {
     const order = orderOf(`echo one; while [ ! -e ${dir}/go ]; do sleep 0.02; done; echo two`);
     const running = agent.runs.run(order);
     await eventually(() => agent.task.beats.length === 1);
-    const first = await agent.orders.readLogs(queryOf(order, { waitMs: 5_000 }));
+    const first = await agent.orders.readLogs(queryOf(order, { waitMs: 60_000 }));
     expect(first).toEqual({ text: "one\n", nextOffset: 4, droppedBytes: 0, isEnd: false });
     const waiting = agent.orders.readLogs(
-      queryOf(order, { offset: first.nextOffset, waitMs: 10_000 }),
+      queryOf(order, { offset: first.nextOffset, waitMs: 60_000 }),
     );
     writeFileSync(join(dir, "go"), "");
     const second = await waiting;
     expect(second).toMatchObject({ text: "two\n", nextOffset: 8 });
     const rest: LogChunk = await agent.orders.readLogs(
-      queryOf(order, { offset: 8, waitMs: 10_000 }),
+      queryOf(order, { offset: 8, waitMs: 60_000 }),
     );
     expect(rest).toEqual({ text: "", nextOffset: 8, droppedBytes: 0, isEnd: true });
     await running;
