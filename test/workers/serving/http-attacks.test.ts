@@ -51,7 +51,7 @@ let port: number;
 let hasty: number;
 beforeAll(async () => {
   port = await serve(BODIES);
-  hasty = await serve({ requestMs: 10_000, stallMs: 5_000 });
+  hasty = await serve({ requestMs: 10_000, stallMs: 10_000 });
 });
 afterAll(async () => {
   await Promise.all(open.map((http) => http.drain()));
