@@ -12,6 +12,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { LAUNCH_MARK } from "../../agent/folder/launch-files.ts";
 import { fleetRun } from "../../activities/fleet-run.ts";
 import { OrbweaverClient } from "../../client/index.ts";
@@ -41,6 +42,9 @@ import { removeFolder } from "./remove-folder.ts";
 const isUnanswered = (error: unknown): boolean =>
   error instanceof Error && (error.cause as { readonly code?: unknown } | undefined)?.code === 4;
 
+const PATIENCE_MS = 120_000;
+const LOOK_EVERY_MS = 100;
+
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const CLI = path.join(ROOT, "dist/cli/main.js");
 
@@ -58,6 +62,7 @@ export interface World {
   process(name: string): ChildProcess;
   /** Ends a process as `kill -9` does and waits until it is gone. */
   kill(name: string): Promise<void>;
+  /** Asks again where a worker that was frozen, or has just been started, leaves the question open for longer than the server waits. */
   ledger(): Promise<Ledger>;
   /** Waits until the ledger is as asked; fails after `withinMs` with the last one. */
   until(what: string, check: (ledger: Ledger) => boolean, withinMs?: number): Promise<Ledger>;
@@ -180,24 +185,24 @@ export async function startWorld({
       await gone;
     },
     async ledger() {
-      return unpackLedger(
-        await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery),
-      );
-    },
-    async until(what, check, withinMs = 120_000) {
-      const endAtMs = Date.now() + withinMs;
-      for (;;) {
-        // A worker that was frozen or has just been started may leave a question open for longer than the server waits.
-        const ledger = await world.ledger().catch((error: unknown) => {
+      for (const endAtMs = Date.now() + PATIENCE_MS; ; await sleep(LOOK_EVERY_MS))
+        try {
+          return unpackLedger(
+            await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery),
+          );
+        } catch (error) {
           const mayAnswer = isUnanswered(error) || mayBeAnsweredYet(error);
           if (Date.now() > endAtMs || !mayAnswer) throw error;
-        });
-        if (ledger !== undefined && check(ledger)) return ledger;
-        if (ledger !== undefined && Date.now() > endAtMs)
+        }
+    },
+    async until(what, check, withinMs = PATIENCE_MS) {
+      for (const endAtMs = Date.now() + withinMs; ; await sleep(LOOK_EVERY_MS)) {
+        const ledger = await world.ledger();
+        if (check(ledger)) return ledger;
+        if (Date.now() > endAtMs)
           throw new Error(
             `${what} did not come true; the ledger is ${JSON.stringify(packLedger(ledger))}`,
           );
-        await new Promise((resolve) => setTimeout(resolve, 100));
       }
     },
     async cli(args, input) {
