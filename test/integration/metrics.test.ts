@@ -232,10 +232,13 @@ it("times eviction, cycles, and the way from grant to running processes", async 
 it("a worker serves the metrics of Temporal's SDK where it is asked to", async () => {
   const address = `127.0.0.1:${String(await drawFreePort())}`;
   await world.start("measured", ["worker", "--role", "jobs", "--metrics", address]);
-  const text = await (await fetch(`http://${address}/metrics`)).text();
-  const polls = text.split("\n").find((line) => line.startsWith("temporal_num_pollers{")) ?? "";
-  expect(polls).toContain(`fleet="${world.fleet}"`);
-  expect(polls).toContain('role="jobs"');
+  // Counted once it polls, which may be a moment after it has said that it is ready.
+  const polls = async (): Promise<string> => {
+    const text = await (await fetch(`http://${address}/metrics`)).text();
+    return text.split("\n").find((line) => line.startsWith("temporal_num_pollers{")) ?? "";
+  };
+  await expect.poll(polls).toContain(`fleet="${world.fleet}"`);
+  expect(await polls()).toContain('role="jobs"');
   const taken = ["worker", "--role", "jobs", "--metrics", address];
   const second = await world.cli(taken);
   expect(second.code).toBe(2);
