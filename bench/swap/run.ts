@@ -19,10 +19,12 @@ const SWAPS_OF_A_GANG = 8;
 /** One has the fifth host, the others would take whatever is free. */
 const SMALL_JOBS = 3;
 
-interface Swap {
+export interface Swap {
   readonly how: "freed" | "back";
   readonly tookMs: number;
+  /** The gang runs on the three hosts that were kept, and one more. */
   readonly hasKept: boolean;
+  /** It goes on from its checkpoint. */
   readonly hasResumed: boolean;
 }
 
@@ -34,6 +36,12 @@ interface Running {
 }
 
 export async function runSwaps(request: BenchRequest): Promise<BenchAnswer> {
+  const swaps = request.size("swaps");
+  return answerOf(await playSwaps(request), swaps);
+}
+
+/** As many as the request says, in their order. */
+export async function playSwaps(request: BenchRequest): Promise<readonly Swap[]> {
   const swaps = request.size("swaps");
   const random = randomFrom(request.seed, "swaps");
   const site = await openSwapSite(request);
@@ -58,7 +66,7 @@ export async function runSwaps(request: BenchRequest): Promise<BenchAnswer> {
   } finally {
     await site.close();
   }
-  return answerOf(done, swaps);
+  return done;
 }
 
 function answerOf(done: readonly Swap[], swaps: number): BenchAnswer {

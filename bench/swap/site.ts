@@ -85,7 +85,8 @@ export async function openSwapSite(request: BenchRequest): Promise<SwapSite> {
           launch: "per-host",
           command: ["sh", "-c", rankScript(notesOf(name))],
           grace: "1s",
-          checkpoint: { signal: "USR1", dir, grace: "2s" },
+          // Long for a rank that writes a line: a busy machine takes its time.
+          checkpoint: { signal: "USR1", dir, grace: "20s" },
         },
       });
       return jobId;
