@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { identityOf, ownIdentity } from "../../agent/system/process-identity.ts";
 import { livingDatabaseUser, livingServer, noteDatabaseUser } from "../../cli/up/own-server.ts";
 import { databaseFileOf } from "../../cli/up/places.ts";
@@ -17,12 +17,16 @@ import type { ConnectionFlags } from "../../workers/connection.ts";
 import { readUpState, writeUpState, type UpServer, type UpState } from "../../workers/state.ts";
 import { run } from "./run.ts";
 
-// Dead addresses are really tried, but not for the five seconds that a user's server is given.
+// Dead addresses are really tried, but not for the five seconds that a user's server is given. Until the end of this file: what it loads, later ones may have.
+const patience = vi.hoisted(() => ({ now: { connectTimeout: 100 } as ConnectionOptions }));
+afterAll(() => {
+  patience.now = {};
+});
 vi.mock("@temporalio/client", async (importOriginal) => {
   const real = await importOriginal<typeof import("@temporalio/client")>();
   class Impatient extends real.Connection {
     static override async connect(options?: ConnectionOptions): Promise<Connection> {
-      return await super.connect({ ...options, connectTimeout: 100 });
+      return await super.connect({ ...options, ...patience.now });
     }
   }
   return { ...real, Connection: Impatient };
