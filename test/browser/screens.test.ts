@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Browser } from "playwright-core";
 import { CHROMIUM, openBrowser } from "../../bench/console/chromium.ts";
 import { madeUpFleet } from "../../bench/console/made-up-fleet.ts";
-import { openPage, type Look, type Opened } from "../../bench/console/opened-page.ts";
+import { openPage, untilDrawn, type Look, type Opened } from "../../bench/console/opened-page.ts";
 import { axeFindings, overflow } from "./axe.ts";
 import { servePage, type PageServer } from "../../bench/console/page-server.ts";
 
@@ -63,6 +63,7 @@ describe.skipIf(CHROMIUM === undefined)("the console in Chromium", () => {
 
   it("outlines the gang that is clicked on the map, opens its job, and goes back", async () => {
     const { page, complaints } = await open("");
+    await untilDrawn(page);
     const canvas = page.locator("canvas");
     // The first GPU of the first host: below the names of cluster and rack.
     await canvas.hover({ position: { x: 3, y: 45 } });
@@ -85,23 +86,20 @@ describe.skipIf(CHROMIUM === undefined)("the console in Chromium", () => {
     await page.getByRole("button", { name: "GPUs" }).click();
     await page.getByRole("button", { name: "GPUs" }).click();
     const first = page.getByRole("row").nth(1);
-    expect(await first.locator(".c-gpus").textContent()).toMatch(/128/);
-    expect(await first.locator(".c-tenant").textContent()).toBe("maps");
+    await expect.poll(() => first.locator(".c-gpus").textContent()).toMatch(/128/);
+    await expect.poll(() => first.locator(".c-tenant").textContent()).toBe("maps");
     await page.getByLabel("Search").fill("wait-0000");
     await page.getByText(/^\d+ of 10,000 waiting jobs$/).waitFor();
-    const { searchParams } = new URL(page.url());
-    expect(Object.fromEntries(searchParams)).toMatchObject({
-      tenant: "maps",
-      q: "wait-0000",
-      sort: "-gpus",
-    });
+    const asked = (): object => Object.fromEntries(new URL(page.url()).searchParams);
+    const want = { tenant: "maps", q: "wait-0000", sort: "-gpus" };
+    await expect.poll(asked).toMatchObject(want);
     await page.locator(".rows").focus();
     await page.keyboard.press("ArrowDown");
     const focused = await page.locator(".row.focused .c-job").textContent();
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: focused ?? "", exact: true }).waitFor();
     await page.goBack();
-    expect(await page.getByLabel("Search").inputValue()).toBe("wait-0000");
+    await expect.poll(() => page.getByLabel("Search").inputValue()).toBe("wait-0000");
   });
 
   it("reaches every view with the keyboard alone", async () => {
@@ -147,8 +145,9 @@ describe.skipIf(CHROMIUM === undefined)("the console in Chromium", () => {
     const { page } = await open("?view=whatif");
     await page.getByLabel("GPUs", { exact: true }).fill("16");
     await page.getByLabel("GPU type").selectOption("H200");
-    expect(await page.getByLabel("Job file").inputValue()).toContain("gang: { gpus: 16 }");
-    expect(await page.getByLabel("Job file").inputValue()).toContain('gpuTypes: ["H200"]');
+    const jobFile = (): Promise<string> => page.getByLabel("Job file").inputValue();
+    await expect.poll(jobFile).toContain("gang: { gpus: 16 }");
+    await expect.poll(jobFile).toContain('gpuTypes: ["H200"]');
     await page.getByRole("button", { name: "Try it" }).click();
     await page.getByText("10,001 of 10,001 in the queue").waitFor();
     expect(await axeFindings(page)).toEqual([]);
