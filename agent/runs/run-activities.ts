@@ -364,15 +364,18 @@ async function leave(ports: RunPorts, { host, run, order, task }: Attempt): Prom
       throw stoppedWatching(
         `${run.leaseId} goes on on ${host.id}; this attempt only stops watching`,
       );
-    case "forgotten":
+    case "forgotten": {
+      const isClosed = await isJobClosed(ports, run, order);
+      // Not sooner: an end that the watch sees while this attempt still counts is left to it, and nobody takes its report.
       ports.onUnattended(host, run);
-      if (await isJobClosed(ports, run, order)) {
+      if (isClosed) {
         // Not awaited: the watch over unattended runs sees to its end.
         stopRun(host, run, { reason: "its job is gone", isCheckpointFirst: false }).catch(
           () => undefined,
         );
       }
       throw staysOpen();
+    }
   }
 }
 

@@ -34,7 +34,7 @@ export interface FakeAgent {
 export interface FakeAgentSetup {
   readonly id?: HostId;
   /** The siblings of its runs, as the server shows them. */
-  readonly view?: () => GangView;
+  readonly view?: () => GangView | Promise<GangView>;
   readonly owner?: string;
   readonly heal?: HostSetup["heal"];
   /** In contact unless it is said. */
@@ -70,7 +70,7 @@ export function fakeAgent(
   const hosts = new Map([[id, host]]);
   const { run } = createRunActivities({
     hosts,
-    gang: { look: () => Promise.resolve(view()) },
+    gang: { look: async () => await view() },
     contact: { isJustBack: () => false, isCutOff: () => false, ...setup.contact },
     task: () => task,
     onUnattended: (of, unattended) => {

@@ -4,6 +4,26 @@ import { fakeAgent, ranksOn } from "../fake-host.ts";
 import { FakeMachine } from "../fakes.ts";
 import { orderOf } from "../fixture.ts";
 
+it("a run that ends while its forgotten attempt asks whether its job lives is told as vacated", async () => {
+  const machine = new FakeMachine();
+  const { clock } = machine.system();
+  const agent = fakeAgent(machine, {
+    view: async () => {
+      await clock.pause(3_000);
+      return { isClosed: true, beats: [] };
+    },
+  });
+  const order = orderOf("train");
+  const forgotten = agent.runs.run(order);
+  await machine.pass(1_000);
+  agent.cancel("forgotten");
+  await machine.pass(1_000);
+  for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
+  await expect(machine.until(forgotten)).rejects.toMatchObject({ name: "CompleteAsyncError" });
+  await machine.pass(5_000);
+  expect(agent.vacated).toEqual([order.leaseId]);
+});
+
 async function orphaned() {
   const machine = new FakeMachine();
   const old = fakeAgent(machine);
