@@ -118,37 +118,23 @@ describe.skipIf(CHROMIUM === undefined)("the console's page of a live fleet", ()
       for (const one of looks) one.close();
       return made;
     };
-    const [one, fifty] = [await callsWith(1), await callsWith(50)];
+    // How many events one call brings varies with the load of the machine, so one browser looks before and after.
+    const [before, fifty, after] = [await callsWith(1), await callsWith(50), await callsWith(1)];
     process.stderr.write(
-      `calls to Temporal, ${String(CHANGES / 2)} changes: one browser ${String(one)}, fifty ${String(fifty)}\n`,
+      `calls to Temporal, ${String(CHANGES / 2)} changes: one browser ${String(before)}, fifty ${String(fifty)}, one again ${String(after)}\n`,
     );
-    expect(one).toBeGreaterThan(0);
-    // How many events one call brings varies with the load of the machine.
-    expect(fifty).toBeLessThanOrEqual(2 * one);
+    expect(Math.min(before, after)).toBeGreaterThan(0);
+    expect(fifty).toBeLessThanOrEqual(2 * Math.max(before, after));
   });
 });
 
 const isHeld = ({ state }: { readonly state: string }): boolean => state === "held";
 
-/** A fleet continues as new after each order, and the server delays runs that follow each other so fast: meanwhile it refuses questions to them. */
-async function untilReached(order: () => Promise<unknown>): Promise<void> {
-  for (const endAtMs = Date.now() + 120_000; ; await sleep(EVERY_MS))
-    try {
-      await order();
-      return;
-    } catch (error) {
-      const isReached = (error as { readonly code?: unknown }).code !== "NO_CONNECTION";
-      if (isReached || Date.now() > endAtMs) throw error;
-    }
-}
-
 /** Drains and undrains a host, so many times: ten times a second, or as fast as the fleet answers. */
 async function change({ orbweaver }: World, times: number): Promise<void> {
   for (let at = 0; at < times; at += 1) {
     const dueMs = performance.now() + EVERY_MS;
-    await untilReached(() =>
-      at % 2 === 0 ? orbweaver.drain([HOST], "test") : orbweaver.undrain([HOST]),
-    );
+    await (at % 2 === 0 ? orbweaver.drain([HOST], "test") : orbweaver.undrain([HOST]));
     await sleep(Math.max(0, dueMs - performance.now()));
   }
 }
