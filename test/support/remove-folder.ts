@@ -2,10 +2,10 @@
 
 import { rmSync } from "node:fs";
 
-const MOST_TRIES = 50;
+const MOST_TRIES = 300;
 const PAUSE_MS = 100;
 
-/** What comes while it removes leaves a folder that is not empty; Node's own retries do not look into it again. Throws after five seconds. */
+/** What comes while it removes leaves a folder that is not empty; Node's own retries do not look into it again. Throws after half a minute. */
 export function removeFolder(path: string): void {
   const clock = new Int32Array(new SharedArrayBuffer(4));
   for (let left = MOST_TRIES; ; left -= 1) {
