@@ -1,10 +1,13 @@
-/** @file The words and orders of which a fleet, its presences, lobbies and learners, or a job did not believe that their senders may say them: a line for each sender. */
+/**
+ * @file The words and orders of which a fleet, its presences, lobbies and learners, a job or a host did not believe that their senders may say them: a line for
+ * each sender.
+ */
 
 import { ServiceError, type Client } from "@temporalio/client";
 import type { FleetShape } from "../domain/fleet/fleet.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
-import type { JobId } from "../domain/values/ids.ts";
+import type { HostId, JobId } from "../domain/values/ids.ts";
 import { each } from "../lib/each.ts";
 import {
   bandwidthModelWorkflowId,
@@ -18,19 +21,20 @@ import {
   type Disbelieved,
 } from "../protocol/messages.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
+import { refusedByHosts } from "./gpu-use.ts";
 import { translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface DisbelievedSender {
   /** Of the last of them. */
   readonly atMs: number;
-  /** As its client calls itself; anybody may claim any name. */
+  /** As its client calls itself; anybody may claim any name; empty where nobody has noted it. Of a host: the id of the workflow that gave the order. */
   readonly sender: string;
   readonly times: number;
-  /** The last of them: its name or its kind, and why it was not believed. */
+  /** The last of them: its name or its kind, or the code of a dead letter, and why it was not believed. */
   readonly what: string;
   readonly why: string;
-  /** The workflow that did not believe it; absent of the fleet's own, or the job's that was asked for. */
+  /** The workflow, or the host, that did not believe it; absent of the fleet's own, or the job's that was asked for. */
   readonly to?: string;
 }
 
@@ -38,14 +42,14 @@ const UNPROVEN = "EntryUnproven";
 const REASON = /^a word to the fleet is not believed: (?:([\w-]+): )?(.*)$/s;
 const INBOX = "inbox";
 
-/** Oldest first, as far as the fleet's dead letters go back. */
+/** Oldest first, as far as the fleet's dead letters go back: what nobody had proven, and what cannot be true, or be read, whoever says it. */
 export const disbelievedByFleet = ({
   deadLetters,
 }: Pick<Ledger, "deadLetters">): readonly DisbelievedSender[] =>
-  deadLetters.flatMap(({ code, atMs, message, sender = "", times = 1 }) => {
-    if (code !== UNPROVEN) return [];
+  deadLetters.map(({ code, atMs, message, sender = "", times = 1 }) => {
+    if (code !== UNPROVEN) return { atMs, sender, times, what: code, why: message };
     const [, what = INBOX, why = message] = REASON.exec(message) ?? [];
-    return [{ atMs, sender, times, what, why }];
+    return { atMs, sender, times, what, why };
   });
 
 /** Of the job's run, or of its last one. */
@@ -81,20 +85,47 @@ export async function disbelievedByAttendants(
   const all = [...ofClusters, linkMonitorWorkflowId(fleet), ...listed.sort()];
   const words: DisbelievedSender[] = [];
   await each(all, async (workflowId) => {
-    try {
-      const found = await client.workflow.getHandle(workflowId).query(disbelievedQuery);
-      words.push(...found.map((word) => senderOf(word, workflowId)));
-    } catch (error) {
-      const problem = translated(error, workflowId);
-      // What is left of the server's own errors says that it is too busy.
-      const isAway =
-        problem instanceof OrbweaverError
-          ? AWAY.has(problem.code)
-          : problem instanceof ServiceError;
-      if (!isAway) throw problem;
-    }
+    const found = await ifThere(workflowId, () =>
+      client.workflow.getHandle(workflowId).query(disbelievedQuery),
+    );
+    words.push(...(found ?? []).map((word) => senderOf(word, workflowId)));
   });
   return words;
+}
+
+/** Of the hosts whose agents are there, whoever the sender was; `sender` is the id of a workflow, by the server's word. */
+export async function disbelievedByHosts(
+  client: Client,
+  fleet: string,
+  { shape: { clusters }, hosts }: Pick<Ledger, "shape" | "hosts">,
+): Promise<readonly DisbelievedSender[]> {
+  const queueOf = (host: HostId): string | undefined => hosts.get(host)?.agent?.orderQueue;
+  const told = await each(clusters, ({ id: cluster }) =>
+    ifThere(presenceWorkflowId(fleet, cluster), () =>
+      refusedByHosts(client, { fleet, cluster, queueOf }),
+    ),
+  );
+  return told.flatMap((ofCluster = []) =>
+    ofCluster.flatMap(([to, rows]) =>
+      rows.map(({ order, ...row }): DisbelievedSender => ({ ...row, what: order, to })),
+    ),
+  );
+}
+
+async function ifThere<Answer>(
+  workflowId: string,
+  ask: () => Promise<Answer>,
+): Promise<Answer | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    const problem = translated(error, workflowId);
+    // What is left of the server's own errors says that it is too busy.
+    const isAway =
+      problem instanceof OrbweaverError ? AWAY.has(problem.code) : problem instanceof ServiceError;
+    if (!isAway) throw problem;
+    return undefined;
+  }
 }
 
 /** There is none, a former release runs it, or its worker is away. */

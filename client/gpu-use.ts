@@ -1,5 +1,5 @@
 /**
- * @file How much the GPUs of a cluster are used, from the heartbeats that Temporal shows of its agents' presence: no worker is asked and none wakes.
+ * @file How much the GPUs of a cluster are used, what its hosts keep and what they have refused, from the heartbeats that Temporal shows of its agents' presence: no worker is asked and none wakes.
  *
  * Cost: one call a cluster.
  */
@@ -12,6 +12,7 @@ import {
   type KeptWeights,
   type WeightsKeeper,
 } from "../domain/lease/kept-weights.ts";
+import { readRefusedOrders, type RefusedOrder } from "../domain/lease/refused-order.ts";
 import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../domain/values/ids.ts";
 import { presenceWorkflowId } from "../protocol/messages.ts";
 import { decodedPayloads } from "./payloads.ts";
@@ -56,6 +57,13 @@ export async function weightsKeepers(
     )
     .sort((a, b) => byCodeUnit(a.host, b.host));
 }
+
+/** What the hosts of a cluster have refused, a row for each sender; likewise. */
+export const refusedByHosts = (
+  client: Client,
+  query: UseQuery,
+): Promise<readonly (readonly [HostId, readonly RefusedOrder[]])[]> =>
+  toldByHosts(client, query, readRefusedOrders);
 
 async function toldByHosts<Told>(
   client: Client,

@@ -28,8 +28,7 @@ import { onlyInContact } from "../agent/presence/contact-gate.ts";
 import { createFence, watchFence } from "../agent/presence/fence.ts";
 import { createGangWatcher, isLeaseOver } from "../agent/system/gang-watcher.ts";
 import { createLinkActivities } from "../agent/link-probe/link-activities.ts";
-import { takeHostLock } from "../agent/system/host-lock.ts";
-import type { HeldLock } from "../agent/system/process-lock.ts";
+import { takeHostLocks } from "../agent/system/host-lock.ts";
 import type { LogLimits } from "../agent/folder/launch-files.ts";
 import type { LocalRun } from "../agent/runs/local-run.ts";
 import {
@@ -68,6 +67,7 @@ import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.
 import { removeOldOutput } from "./old-output.ts";
 import { onlyFrom, onlyFromItsJob, orderCheck } from "./order-check.ts";
 import { sessionCheck } from "./session-check.ts";
+import { refusalTally, type RefusalTally } from "./refusal-tally.ts";
 import { packageRoot } from "./server/package-root.ts";
 import { jobUidOf, ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
 import {
@@ -137,7 +137,9 @@ const POLLERS = { type: "autoscaling", minimum: 1, initial: 1, maximum: 5 } as c
 
 /** Starts an agent; returns when it polls. Throws HOST_ALREADY_SERVED when another agent serves one of the hosts. */
 export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
-  const unlock = lockHosts(options);
+  const { stateDir, fleet } = options;
+  const lockOf = (id: HostId): string => hostLayout(nodeSystem.files, { stateDir, fleet, id }).lock;
+  const unlock = takeHostLocks(options.hosts.map(({ id }) => ({ id, lock: lockOf(id) })));
   try {
     return await startAgent(options, unlock);
   } catch (error) {
@@ -182,6 +184,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     });
   };
 
+  const refusals = refusalTally(hosts, onNote);
   const fence = createFence({ hosts, contacts, clock, onNote });
   const presence = openPresence({
     agent,
@@ -193,7 +196,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     announce: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
     closing: closing.signal,
     onHeartbeat: () => options.onRegistered?.(agent),
-    beat: () => withWeights(health.beat(), hosts.values()),
+    beat: () => refusals.withRefusals(withWeights(health.beat(), hosts.values())),
   });
   const measured = reportMeasured({
     hosts: hosts.values(),
@@ -209,6 +212,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   });
   const workers = await createWorkers(options, {
     ...{ hosts, agent, contacts, onUnattended, measured, collectives, native, containment: word },
+    refusals,
     presence: presence.activities,
     closing: closing.signal,
   });
@@ -250,21 +254,6 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   };
 }
 
-function lockHosts({ hosts, stateDir, fleet }: AgentOptions): () => void {
-  const taken: HeldLock[] = [];
-  const unlock = (): void => {
-    for (const lock of taken) lock.release();
-  };
-  try {
-    for (const { id } of hosts)
-      taken.push(takeHostLock(hostLayout(nodeSystem.files, { stateDir, fleet, id }).lock, id));
-  } catch (error) {
-    unlock();
-    throw error;
-  }
-  return unlock;
-}
-
 function newAddress(
   { fleet, cluster, hosts, address }: AgentOptions,
   served: ReadonlyMap<HostId, AgentHost>,
@@ -288,6 +277,7 @@ interface Duty {
   readonly measured: MeasureReports;
   readonly collectives: CollectivesReports;
   readonly presence: PresenceActivities;
+  readonly refusals: RefusalTally;
   readonly native: string | undefined;
   readonly containment: string;
   readonly closing: AbortSignal;
@@ -310,6 +300,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       images: images.tools.map(({ runtime }) => runtime),
     }),
     ...(dataConverter !== undefined && { dataConverter }),
+    interceptors: duty.refusals.interceptors,
     activityTaskPollerBehavior: POLLERS,
     maxHeartbeatThrottleInterval: "100ms",
     defaultHeartbeatThrottleInterval: "100ms",

@@ -96,7 +96,7 @@ export function withWeights(
     return use === undefined || use.models === 0 ? [] : [[id, use] as const];
   });
   if (kept.length === 0) return beat;
-  return { use: beat?.use ?? {}, weights: Object.fromEntries(kept) };
+  return { use: {}, ...beat, weights: Object.fromEntries(kept) };
 }
 
 /** An agent in a container of its own may have less than its machine. */

@@ -4,6 +4,23 @@ import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { tryLock, type HeldLock } from "./process-lock.ts";
 
+/** Takes the locks of all, and returns what gives them back; or throws HOST_ALREADY_SERVED and holds none. */
+export function takeHostLocks(
+  hosts: readonly { readonly id: HostId; readonly lock: string }[],
+): () => void {
+  const taken: HeldLock[] = [];
+  const unlock = (): void => {
+    for (const lock of taken) lock.release();
+  };
+  try {
+    for (const { id, lock } of hosts) taken.push(takeHostLock(lock, id));
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+  return unlock;
+}
+
 /** Takes the lock, or throws HOST_ALREADY_SERVED. */
 export function takeHostLock(path: string, host: HostId): HeldLock {
   const attempt = tryLock(path);

@@ -3,6 +3,7 @@
 import { isFields } from "../../lib/fields.ts";
 import { parseHostId, type HostId } from "../values/ids.ts";
 import type { KeptWeights } from "./kept-weights.ts";
+import type { RefusedOrder } from "./refused-order.ts";
 
 /** Of one GPU over the last half minute. Shares are from 0 to 1. */
 export interface GpuUse {
@@ -24,6 +25,8 @@ export interface PresenceBeat {
   readonly use: Readonly<Record<HostId, HostUse>>;
   /** Of hosts that keep any. */
   readonly weights?: Readonly<Record<HostId, KeptWeights>>;
+  /** Of hosts that have refused orders. */
+  readonly refused?: Readonly<Record<HostId, readonly RefusedOrder[]>>;
 }
 
 /** A GPU below this is idle. */

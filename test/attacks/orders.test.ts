@@ -20,6 +20,7 @@ import {
   readLogUpdate,
 } from "../../protocol/messages.ts";
 import { PROOF_MEMO, READER_CONTENT } from "../../protocol/signed-job.ts";
+import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { decodedPayloads } from "../../client/payloads.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { startAttacker, type Attacker } from "./attacker.ts";
@@ -40,6 +41,25 @@ afterAll(async () => {
   await world.stop();
   removeFolder(dir);
 });
+
+/** The lines that `orbweaver audit` has of senders whom a host has refused, by the order and its reason. */
+async function auditOf(wanted: readonly (readonly [string, string])[]): Promise<void> {
+  const linesOf = async (): Promise<readonly DisbelievedSender[]> => {
+    const { stdout } = await world.cli(["audit", "--json"]);
+    const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
+    return words.filter(({ to = "" }) => to.startsWith("alpha/"));
+  };
+  // With the agent's next heartbeat.
+  await expect
+    .poll(linesOf)
+    .toEqual(
+      expect.arrayContaining(
+        wanted.map(([what, why]) =>
+          expect.objectContaining({ what, why: expect.stringContaining(why) as string }),
+        ),
+      ),
+    );
+}
 
 /** What the host says to an order of the attacker's. */
 async function refusalOf(
@@ -104,6 +124,15 @@ it("orders to stop, to fence and to show output do nothing, and the victim and i
   expect(await refusalOf(queue, "readLogs", query)).toContain("not signed");
 
   expect((await job.view()).state).toBe("running");
+  await auditOf([
+    [`stop of ${jobId}`, "no ticket"],
+    [`stop of ${jobId}`, "not from its job"],
+    [`stopTasks of ${jobId}`, "no ticket"],
+    [`checkpoint of ${jobId}`, "no ticket"],
+    ["report", "is for orbweaver-presence"],
+    ["keepContact", "is for orbweaver-presence"],
+    [`readLogs of ${jobId}`, "not signed"],
+  ]);
   await job.cancel();
   const next = await world.cli(["submit", "--wait", "--gpus", "8", "--", "true"]);
   expect(next.code).toBe(0);
@@ -151,6 +180,10 @@ it("an order to run tells an attacker nothing of a job that runs or is over, and
   const taskBatch = { seq, tasks: [0], slots: 1, gpusPerTask: 1, count: 1 };
   expect(await toRun({ ...own, taskBatch })).toContain("not from its job");
   expect(existsSync(join(launch, "report.json"))).toBe(false);
+  await auditOf([
+    [`run of ${jobId}`, "not from its job"],
+    [`run of ${mallory}`, "not from its job"],
+  ]);
   // Its own workflow has the right name, and the path of the launch is none all the same.
   expect(await attacker.orderAs(mallory, agent?.runQueue, "run", { ...own, taskBatch })).toContain(
     "has no whole number",

@@ -77,6 +77,14 @@ async function refusalOf(handle: WorkflowHandle): Promise<string> {
   return outcome.kind === "failed" ? outcome.message : "";
 }
 
+/** The line of the host's refusal in the audit: with the agent's next heartbeat. */
+async function expectAudited(sender: string, why: string): Promise<void> {
+  const line = { sender, what: `run of ${sender}`, why: expect.stringContaining(why) as string };
+  await expect
+    .poll(async () => JSON.parse((await world.cli(["audit", "--json"])).stdout) as unknown)
+    .toMatchObject({ words: expect.arrayContaining([expect.objectContaining(line)]) as unknown });
+}
+
 describe("level 2: on an agent without a policy", () => {
   it("the agent's own user runs jobs, and so does its command line", async () => {
     const { jobId } = await world.orbweaver.submit(honestFile);
@@ -86,7 +94,9 @@ describe("level 2: on an agent without a policy", () => {
   });
 
   it("a job without a signature starts nothing, on one host or on several", async () => {
-    expect(await refusalOf(await start(evilFile()))).toContain("it is not signed");
+    const unsigned = await start(evilFile());
+    expect(await refusalOf(unsigned)).toContain("it is not signed");
+    await expectAudited(unsigned.workflowId, "it is not signed");
     expect(await refusalOf(await start(evilFile({ gang: { gpus: 8 } })))).toContain("not signed");
   });
 

@@ -2,7 +2,9 @@
 
 import { ServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { expect, it } from "vitest";
-import { disbelievedByAttendants } from "../../client/disbelieved.ts";
+import { defaultPayloadConverter } from "@temporalio/common";
+import { disbelievedByAttendants, disbelievedByHosts } from "../../client/disbelieved.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { presenceWorkflowId } from "../../protocol/messages.ts";
 import { fleetOf, SMALL_FLEET } from "../support/world.ts";
@@ -50,4 +52,31 @@ it("fails where an answer cannot be read", async () => {
   const client = clientOf(() => Promise.reject(missing));
   const asked = disbelievedByAttendants(client, "eu", fleetOf(SMALL_FLEET).shape);
   await expect(asked).rejects.toMatchObject({ code: "ENCRYPTION_KEY_MISSING" });
+});
+
+it("has what hosts have refused from the heartbeats of their own agents, and nothing of a cluster that has none", async () => {
+  const row = { sender: "w", times: 3, order: "stop of victim", why: "no ticket", atMs: 7 };
+  const beat = (rows: unknown): object => ({
+    activityType: { name: "keepContact" },
+    heartbeatDetails: { payloads: [defaultPayloadConverter.toPayload({ refused: rows })] },
+  });
+  const pendingActivities = [
+    beat({ "alpha/a1": [row, { ...row, times: -1 }, "junk"], "other/a1": [row] }),
+    beat("junk"),
+  ];
+  const asClient = (describe: () => Promise<unknown>): Client =>
+    ({
+      options: {
+        loadedDataConverter: { payloadCodecs: [], payloadConverter: defaultPayloadConverter },
+      },
+      withDeadline: (_at: number, call: () => unknown) => call(),
+      workflow: { getHandle: () => ({ describe }) },
+    }) as unknown as Client;
+  const ledger = emptyLedger(fleetOf(SMALL_FLEET).shape);
+  const there = asClient(() => Promise.resolve({ raw: { pendingActivities } }));
+  expect(await disbelievedByHosts(there, "eu", ledger)).toEqual([
+    { sender: "w", times: 3, what: "stop of victim", why: "no ticket", atMs: 7, to: "alpha/a1" },
+  ]);
+  const gone = asClient(() => Promise.reject(new WorkflowNotFoundError("gone", "p", undefined)));
+  expect(await disbelievedByHosts(gone, "eu", ledger)).toEqual([]);
 });

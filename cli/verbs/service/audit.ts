@@ -36,7 +36,7 @@ export function auditVerb(context: CommandContext): Command {
     .verb("audit")
     .summary("show who asked for what, and how it was answered")
     .description(
-      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies and learners did not believe, how often and why: orders and words without a proof of who may say them. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, and what hosts refused it and why.",
+      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies, learners and hosts did not believe, how often and why: orders and words without a proof of who may say them. Of hosts the sender is the workflow that gave the order. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, and what hosts refused it and why.",
     )
     .option("--job <job>", "only about this job, with its history")
     .option("--user <user>", "only what this user asked for")
@@ -144,13 +144,14 @@ async function pastTheService(
   // A user of the service is no sender of what came past it.
   if (job !== undefined && user !== undefined) return { words: [] };
   const { jobChanges } = await import("../../../client/job-changes.ts");
-  const { disbelievedByAttendants, disbelievedByFleet, disbelievedByJob } =
+  const { disbelievedByAttendants, disbelievedByFleet, disbelievedByHosts, disbelievedByJob } =
     await import("../../../client/disbelieved.ts");
   const ask = async ({ temporal, client, fleet }: Session): Promise<PastTheService> => {
     if (job === undefined) {
       const ledger = await client.fleet();
       const others = await disbelievedByAttendants(temporal, fleet, ledger.shape);
-      const words = [...disbelievedByFleet(ledger), ...others];
+      const hosts = await disbelievedByHosts(temporal, fleet, ledger);
+      const words = [...disbelievedByFleet(ledger), ...others, ...hosts];
       return { words: words.sort((a, b) => a.atMs - b.atMs) };
     }
     const jobId = parsedJobId(job);

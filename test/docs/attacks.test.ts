@@ -1,0 +1,30 @@
+/** @file The table of attacks has every file of attacks, and each row says what the attack leaves in the audit. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, it } from "vitest";
+import { ROOT } from "./pages.ts";
+
+const rows = readFileSync(path.join(ROOT, "docs/attacks.md"), "utf8")
+  .split("\n")
+  .filter((line) => line.startsWith("| "))
+  .map((line) => line.split("|").slice(1, -1))
+  .map((cells) => cells.map((cell) => cell.trim()))
+  .slice(2);
+const KINDS = /^(service|fleet|job|attendant|host|history|none)\b/;
+
+it("every file of attacks has its rows, and every row a file", () => {
+  const named = rows.flatMap(([files = ""]) => [...files.matchAll(/`([^`]+)`/g)]);
+  const files = readdirSync(path.join(ROOT, "test/attacks")).filter((file) =>
+    file.endsWith(".test.ts"),
+  );
+  expect(named.map(([, file]) => file).sort()).toEqual(files.sort());
+});
+
+it("every row says who, what, what it meets, and what it leaves in the audit, or why nothing", () => {
+  for (const [, level = "", attack = "", meets = "", line = ""] of rows) {
+    expect([level, attack, meets].every((cell) => cell !== "")).toBe(true);
+    expect(line).toMatch(KINDS);
+    if (line.startsWith("none")) expect(line).toMatch(/^none(: \S| until then: \S)/);
+  }
+});
