@@ -26,6 +26,7 @@ import { folderStore } from "./folders.ts";
 import { createDoor, HTTP_LIMITS, type HttpLimits, type ServiceParts } from "./http.ts";
 import { liveAccess } from "./live-access.ts";
 import type { ServedFleet } from "./route.ts";
+import { openSessionMemory } from "./session-memory.ts";
 import { createSessionDoor } from "./sessions.ts";
 import { followRevocations } from "./revocations.ts";
 import { listenAt, prepareFolder, socketIn } from "./sockets.ts";
@@ -39,6 +40,8 @@ export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" |
   readonly auditFile: string;
   /** Of the standing signatures that were revoked. */
   readonly revokedFile: string;
+  /** Of sessions that are open or over. */
+  readonly sessionFile: string;
   /** Of the working folders that users send. */
   readonly folderStore: string;
   /** For the owner's own socket; private. */
@@ -81,7 +84,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const served = servedFleet(options);
   let port: number | undefined;
   const relays = (): readonly string[] => relaysOf(options, port);
-  const sessions = createSessionDoor({ ...{ served, access: live.access, audit }, relays });
+  const memory = openSessionMemory(options.sessionFile);
+  const sessions = createSessionDoor({ ...{ served, access: live.access, audit }, memory, relays });
   const parts: ServiceParts = {
     ...{ served, access: live.access, audit, sessions, relays },
     folders: folderStore({ folder: options.folderStore }),

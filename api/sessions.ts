@@ -37,6 +37,7 @@ import { AGENT_PATH, CLIENT_PATH } from "../streams/words.ts";
 import { senderOf, urlOf, type Door } from "./door.ts";
 import { allowedToRun } from "./job-facts.ts";
 import { AccessRefusal, insist, type Caller, type ServedFleet } from "./route.ts";
+import type { SessionMemory } from "./session-memory.ts";
 import { askedAgain, sessionRefusal, type SessionOwner } from "./session-review.ts";
 import { createShares } from "./shares.ts";
 
@@ -60,6 +61,7 @@ export interface SessionParts {
   readonly served: ServedFleet;
   readonly access: () => Access;
   readonly audit: AuditLog;
+  readonly memory: SessionMemory;
   /** Where agents reach this service, the best first. */
   readonly relays: () => readonly string[];
   readonly limits?: SessionLimits;
@@ -77,7 +79,6 @@ export const SESSION_LIMITS: SessionLimits = Object.freeze({ ofSender: 128, ofAl
 const GREET_WITHIN_MS = 10_000;
 /** So long one that was refused may take to leave. */
 const LEAVE_WITHIN_MS = 2_000;
-const MOST_ENDED = 10_000;
 const MAX_START_CHARS = 65_536;
 
 const openSchema = z.strictObject({
@@ -95,27 +96,22 @@ const greetingSchema = z.union([
 ]);
 
 export function createSessionDoor(parts: SessionParts): SessionDoor {
-  const { limits = SESSION_LIMITS } = parts;
+  const { limits = SESSION_LIMITS, memory } = parts;
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_FRAME_BYTES,
     perMessageDeflate: false,
     clientTracking: false,
   });
-  /** Sessions that are open, whose they are, and the agent's own secret once it has come. `held`: once their client has. */
-  const open = new Map<string, { readonly of: string; key?: string; held?: Held }>();
-  const ended = new Set<string>();
+  /** Sessions that are open, and whose they are. `held`: once their client has come. */
+  const open = new Map<string, { readonly of: string; held?: Held }>();
   /** Connections of each sender that are no session yet. */
   const greetings = createShares();
   const relay = createRelay({
     ...(parts.relay ?? RELAY),
     onOver(id) {
       open.delete(id);
-      ended.add(id);
-      for (const first of ended) {
-        if (ended.size <= MOST_ENDED) break;
-        ended.delete(first);
-      }
+      memory.noteOver(id);
     },
   });
 
@@ -132,12 +128,12 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     if (check.kind === "refused") return refused(check.reason);
     const { nonce, ends, principal, job } = check.ticket;
     if (typeof key !== "string") return refused("it shows no key of its own", job);
-    const known = open.get(nonce);
-    if (known?.key !== undefined && known.key !== key)
-      return refused(`the ticket of ${principal} is in use by another agent`, job);
-    if (Date.now() > ends || ended.has(nonce))
+    if (Date.now() > ends || memory.isOver(nonce))
       return refused(`the session of ${principal} is over`, job);
-    open.set(nonce, { ...known, of: known?.of ?? principal, key });
+    if (!memory.isAgents(nonce, key))
+      return refused(`the ticket of ${principal} is in use by another agent`, job);
+    memory.noteAgent(nonce, key);
+    open.set(nonce, { of: principal, ...open.get(nonce) });
     onKnown?.();
     sockets.handleUpgrade(request, socket, first, (agent) => {
       agent.on("error", () => agent.terminate());
@@ -165,7 +161,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     const { nonce, principal, ends, job, verb } = check.ticket;
     if (principal !== caller.principal.name)
       throw new AccessRefusal(`this session is ${principal}'s`);
-    if (ended.has(nonce) || Date.now() > ends)
+    if (memory.isOver(nonce) || Date.now() > ends)
       throw new OrbweaverError("NOT_FOUND", "the session is over");
     await allowedToRun(parts.served, caller, job);
     if (client.readyState !== client.OPEN) return;

@@ -70,6 +70,7 @@ import { sessionCheck } from "./session-check.ts";
 import { refusalTally, type RefusalTally } from "./refusal-tally.ts";
 import { packageRoot } from "./server/package-root.ts";
 import { jobUidOf, ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
+import { usedNumbersOf } from "./used-numbers.ts";
 import {
   farewell,
   sayGone,
@@ -342,6 +343,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     check: orderCheck(client, access),
     maxWaitingReads: MAX_WAITING_READS,
   });
+  const numbersOf = usedNumbersOf(hosts);
   const links = createLinkActivities({
     hosts,
     address: agent.address,
@@ -368,7 +370,11 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       taskQueue: agent.orderQueue,
       activities: {
         ...orders,
-        ...createSessionActivities({ hosts, check: sessionCheck(access), closing: duty.closing }),
+        ...createSessionActivities({
+          hosts,
+          check: sessionCheck(access, numbersOf),
+          closing: duty.closing,
+        }),
         ...onlyFrom(presenceWorkflowId(options.fleet, options.cluster), presence),
         ...onlyFrom(linkMonitorWorkflowId(options.fleet), links),
       },

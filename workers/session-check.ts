@@ -12,18 +12,23 @@ import {
 } from "../access/session-ticket.ts";
 import { submitterIn } from "../access/ticket.ts";
 import type { SessionCheck } from "../agent/ports/session-check.ts";
+import type { HostId } from "../domain/values/ids.ts";
 import type { HostAccess } from "./order-check.ts";
+import type { UsedNumbers } from "./used-numbers.ts";
 
 /** Clocks of hosts and services differ by less than this. */
 const CLOCKS_MS = 60_000;
-const MOST_NUMBERS = 10_000;
+const REFUSALS = {
+  used: "its ticket was used before",
+  full: "too many sessions were opened in a minute",
+} as const;
 
+/** `numbersOf`: those that a host has used. */
 export function sessionCheck(
   { trust }: Pick<HostAccess, "trust">,
+  numbersOf: (host: HostId) => UsedNumbers,
   nowMs: () => number = Date.now,
 ): SessionCheck {
-  /** Numbers that were used, with the end of their tickets. */
-  const used = new Map<string, number>();
   return {
     opens(order, stored) {
       const submitter = stored?.ticket === undefined ? undefined : submitterIn(stored.ticket);
@@ -47,11 +52,9 @@ export function sessionCheck(
         return "its ticket is over, or clocks differ";
       if (ticket.ends > now + LONGEST_SESSION_MS + CLOCKS_MS)
         return "its ticket is good for more than a day";
-      for (const [number, until] of used) if (until < now) used.delete(number);
-      if (used.has(ticket.nonce)) return "its ticket was used before";
-      if (used.size >= MOST_NUMBERS) return "too many sessions were opened in a minute";
-      used.set(ticket.nonce, ticket.until);
-      return ticket;
+      const time = { untilMs: ticket.until, nowMs: now };
+      const refusal = numbersOf(order.host).use(ticket.nonce, time);
+      return refusal === undefined ? ticket : REFUSALS[refusal];
     },
     starts({ verb }, { command = [] }) {
       if (verb !== "exec" || trust.kind !== "policy") return undefined;

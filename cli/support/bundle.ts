@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import { hasErrorCode } from "../../lib/error-code.ts";
 import { withoutSecrets } from "./redact.ts";
 
 export interface BundleParts {
@@ -29,18 +30,28 @@ const PRIVATE_FILE = 0o600;
 
 /** The names of what was written; a log that is not there is left out. */
 export function writeBundle({ folder, texts, logs, secrets }: BundleParts): readonly string[] {
-  if (existsSync(folder))
-    throw new OrbweaverError("BAD_INPUT", `${folder} is there already. Name a new folder.`);
+  makeNew(folder);
   const written: string[] = [];
   const write = (name: string, text: string): void => {
     const file = join(folder, name);
     mkdirSync(dirname(file), { recursive: true, mode: PRIVATE_DIR });
-    writeFileSync(file, withoutSecrets(text, secrets), { mode: PRIVATE_FILE });
+    writeFileSync(file, withoutSecrets(text, secrets), { mode: PRIVATE_FILE, flag: "wx" });
     written.push(name);
   };
   for (const [name, text] of texts) write(name, text);
   for (const [name, file] of logs) if (existsSync(file)) write(`logs/${name}`, endOf(file));
   return written;
+}
+
+/** In one step, so that nobody else of the machine can put a folder, or a link, of their own there first. */
+function makeNew(folder: string): void {
+  mkdirSync(dirname(folder), { recursive: true, mode: PRIVATE_DIR });
+  try {
+    mkdirSync(folder, { mode: PRIVATE_DIR });
+  } catch (error) {
+    if (!hasErrorCode(error, "EEXIST")) throw error;
+    throw new OrbweaverError("BAD_INPUT", `${folder} is there already. Name a new folder.`);
+  }
 }
 
 /** From the first whole line on. */

@@ -3,9 +3,17 @@
  * the backup is not in it: tokens go on far above, and agents and jobs say what they hold.
  */
 
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { readFile } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, normalize } from "node:path";
+import { basename, dirname, isAbsolute, join, normalize, sep } from "node:path";
 import { isAlive } from "../../agent/system/process-identity.ts";
 import { PRIVATE_DIR } from "../../access/private-files.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
@@ -93,9 +101,7 @@ export async function readManifest(folder: string, fleet: string | undefined): P
     );
   }
   const parsed = manifestSchema.safeParse(parsedJson(text));
-  const isInside = (path: string): boolean =>
-    !isAbsolute(path) && !normalize(path).startsWith("..") && normalize(path) === path;
-  if (parsed.success && parsed.data.files.every(({ path }) => isInside(path))) {
+  if (parsed.success && parsed.data.files.every(({ path }) => isRestored(path))) {
     if (fleet === undefined || fleet === parsed.data.fleet) return parsed.data;
     throw new OrbweaverError(
       "BAD_INPUT",
@@ -108,9 +114,41 @@ export async function readManifest(folder: string, fleet: string | undefined): P
   );
 }
 
+/** Launches and other things of agents are in no backup: a forged one would have hosts start what nobody has signed. */
+function isRestored(path: string): boolean {
+  const [first = ""] = path.split(sep);
+  return !isAbsolute(path) && normalize(path) === path && (PARTS.test(first) || isRecord(first));
+}
+
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * Whoever can write a backup says whose jobs the fleet's hosts start, and what has happened: it must be nobody but root or this user. A link leads to what the
+ * manifest's hash was not made of.
+ */
+function refuseForeign(folder: string, { files }: Manifest): void {
+  const named = [MANIFEST, ...files.map(({ path }) => path)];
+  const folders = named.flatMap((path) => {
+    const parts = path.split(sep);
+    return parts.map((_, at) => join(folder, ...parts.slice(0, at)));
+  });
+  for (const path of new Set([...folders, ...named.map((file) => join(folder, file))])) {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    // What is missing is told as that.
+    if (found === undefined) continue;
+    const isOwn = found.uid === 0 || found.uid === process.getuid?.();
+    if (isOwn && (found.mode & WRITABLE_BY_OTHERS) === 0 && !found.isSymbolicLink()) continue;
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `${path} is a link, or belongs to another user, or others may write it; whoever writes a backup says whose jobs hosts start. Nothing was restored. If you trust it, copy it to a folder of your own (\`cp -rL\`), take the rights of others away (\`chmod -R go-w\`), and restore from there.`,
+    );
+  }
+}
+
 /** Nothing is restored from a backup of which one byte is wrong. */
-async function verify(folder: string, { files }: Manifest): Promise<void> {
-  for (const { path, sha256 } of files) {
+async function verify(folder: string, manifest: Manifest): Promise<void> {
+  refuseForeign(folder, manifest);
+  for (const { path, sha256 } of manifest.files) {
     const file = join(folder, path);
     if (existsSync(file) && (await sha256Of(file)) === sha256) continue;
     throw new OrbweaverError(

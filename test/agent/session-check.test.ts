@@ -1,7 +1,10 @@
 /** @file Whom an agent opens sessions for: by a ticket of the right key, for this very run, that was never used and is not over. */
 
 import { generateKeyPairSync } from "node:crypto";
-import { expect, it } from "vitest";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { publicKeyText, type Identity } from "../../access/own-identity.ts";
 import {
   SESSION_TICKET_MS,
@@ -11,6 +14,7 @@ import {
 import { hostId, jobId, leaseId, token } from "../../domain/values/ids.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { sessionCheck } from "../../workers/session-check.ts";
+import { usedNumbers } from "../../workers/used-numbers.ts";
 
 const NOW = 1_000_000_000;
 const identity = (): Identity => {
@@ -28,8 +32,22 @@ const STORED = { jobId: "job-1" } as unknown as RunOrder;
 const orderWith = (ticket: string) => ({
   ...{ jobId: jobId("job-1"), host: hostId("eu", "node1"), leaseId: leaseId(token(1)), ticket },
 });
-const check = (nowMs = NOW) =>
-  sessionCheck({ trust: { kind: "own-user", publicKey: ADA.publicKey, name: "ada" } }, () => nowMs);
+let dir = "";
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-sessions-"));
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+/** Of an agent that is started now, on what its predecessors have left. */
+const check = (nowMs = NOW) => {
+  const numbers = usedNumbers(join(dir, "sessions.json"));
+  const trust = { kind: "own-user", publicKey: ADA.publicKey, name: "ada" } as const;
+  return sessionCheck(
+    { trust },
+    () => numbers,
+    () => nowMs,
+  );
+};
 const signed = (claims: Partial<typeof CLAIMS> = {}, by = ADA): string =>
   signSessionTicket({ ...CLAIMS, ...claims }, by);
 
@@ -37,6 +55,28 @@ it("opens one session by a ticket, and none by the same one again", () => {
   const checks = check();
   expect(checks.opens(orderWith(signed()), STORED)).toMatchObject({ verb: "exec", rank: 0 });
   expect(checks.opens(orderWith(signed()), STORED)).toBe("its ticket was used before");
+});
+
+it("takes a ticket that was used before it was started again for used, and forgets it when it is over", () => {
+  check().opens(orderWith(signed()), STORED);
+  expect(check().opens(orderWith(signed()), STORED)).toBe("its ticket was used before");
+  const other = orderWith(signed({ nonce: "m".repeat(24), until: NOW + 2 * SESSION_TICKET_MS }));
+  expect(check(NOW + SESSION_TICKET_MS + 1).opens(other, STORED)).toMatchObject({ verb: "exec" });
+  expect(Object.keys(JSON.parse(readFileSync(join(dir, "sessions.json"), "utf8")))).toEqual([
+    "m".repeat(24),
+  ]);
+});
+
+it("opens nothing by a ticket whose number it cannot write down", () => {
+  const numbers = usedNumbers(join(dir, "gone", "sessions.json"));
+  writeFileSync(join(dir, "gone"), "no folder");
+  const trust = { kind: "own-user", publicKey: ADA.publicKey, name: "ada" } as const;
+  const checks = sessionCheck(
+    { trust },
+    () => numbers,
+    () => NOW,
+  );
+  expect(() => checks.opens(orderWith(signed()), STORED)).toThrow();
 });
 
 const [text = "", signature = ""] = signed().split(".");
@@ -62,9 +102,11 @@ it("refuses a run that this host has not started", () => {
 it("lets a host's policy have the word on commands", () => {
   const policy = { submitters: [], commands: ["/opt/tools/"], deniedEnv: [], secrets: {} };
   const limits = { processes: 1, openFiles: 16 };
-  const checks = sessionCheck({
-    trust: { kind: "policy", file: "agent.yaml", policy: { ...policy, operators: [], limits } },
-  });
+  const whole = { ...policy, operators: [], limits };
+  const checks = sessionCheck(
+    { trust: { kind: "policy", file: "agent.yaml", policy: whole } },
+    () => usedNumbers(join(dir, "sessions.json")),
+  );
   const ticket: SessionTicket = { ...CLAIMS, kind: "session", by: ADA.publicKey };
   const idleMs = 1_000;
   expect(checks.starts(ticket, { command: ["/opt/tools/top"], idleMs })).toBeUndefined();

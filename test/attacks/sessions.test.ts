@@ -149,6 +149,14 @@ async function exec(
   return { exit: await session.over, text: text() };
 }
 
+/** The service, at the same port. `meanwhile`: when it is away. */
+async function startAgain(meanwhile: () => unknown = () => undefined): Promise<void> {
+  const { port = 0 } = service;
+  await service.close();
+  meanwhile();
+  service = await startService({ ...options, tcp: { host: "127.0.0.1", port } });
+}
+
 /** Read again by the service. */
 const touch = (file: string): void => writeFileSync(file, `${readFileSync(file, "utf8")}\n`);
 
@@ -203,10 +211,7 @@ describe("a session with a rank", () => {
     const { session, until, text } = open("ada", ["cat"]);
     session.write(CHANNEL.input, Buffer.from("before "));
     await until("before ");
-    const { port = 0 } = service;
-    await service.close();
-    session.write(CHANNEL.input, Buffer.from("after"));
-    service = await startService({ ...options, tcp: { host: "127.0.0.1", port } });
+    await startAgain(() => session.write(CHANNEL.input, Buffer.from("after")));
     await until("after");
     session.end(CHANNEL.input);
     expect([await session.over, text()]).toEqual([{ exitCode: 0 }, "before after"]);
@@ -321,6 +326,8 @@ describe("nobody", () => {
     expect(await statusAt(`${ticket.slice(0, -4)}AAAA`)).toBe(401);
     await close();
     expect(await statusAt(ticket)).toBe(401);
+    await startAgain();
+    expect(await statusAt(ticket)).toBe(401);
     const left = lines()
       .slice(agents)
       .filter(({ act }) => act === "session-agent");
@@ -336,6 +343,15 @@ describe("nobody", () => {
       { who: "unknown", verdict: "refused", why: "its ticket is forged" },
       { who: "unknown", job, verdict: "refused", why: "the session of ada is over" },
     ]);
+  });
+
+  it("takes an agent's place with its ticket when the service was started again", async () => {
+    const { ticket, close } = await ticketOf("ada");
+    await startAgain();
+    expect(await statusAt(ticket)).toBe(401);
+    const why = "the ticket of ada is in use by another agent";
+    expect(lines()).toContainEqual(expect.objectContaining({ act: "session-agent", job, why }));
+    await close();
   });
 });
 
@@ -411,10 +427,10 @@ async function ticketOf(
   });
   socket.send(JSON.stringify({ open: { job, rank: 0, verb: "exec", start } }));
   await paired;
+  const closed = once(socket, "close");
   return {
     ticket,
     async close() {
-      const closed = once(socket, "close");
       socket.close(1_000);
       await closed;
     },

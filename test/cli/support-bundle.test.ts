@@ -2,12 +2,14 @@
 
 import fc from "fast-check";
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -106,5 +108,11 @@ describe("a support bundle", () => {
       writeBundle({ folder: taken, texts: new Map(), logs: new Map(), secrets: [] }),
     ).toThrow(/is there already/);
     expect(readdirSync(taken)).toEqual([]);
+    const link = path.join(folder, "link");
+    symlinkSync(path.join(folder, "elsewhere"), link);
+    expect(() =>
+      writeBundle({ folder: link, texts: new Map([["a", "b"]]), logs: new Map(), secrets: [] }),
+    ).toThrow(/is there already/);
+    expect(existsSync(path.join(folder, "elsewhere"))).toBe(false);
   });
 });

@@ -5,11 +5,14 @@ import path from "node:path";
 import { expect, it } from "vitest";
 import { ROOT } from "./pages.ts";
 
+const COLUMNS = 5;
 const rows = readFileSync(path.join(ROOT, "docs/attacks.md"), "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| "))
   .map((line) => line.split("|").slice(1, -1))
   .map((cells) => cells.map((cell) => cell.trim()))
+  // Those of the other tables are no attacks on a fleet.
+  .filter(({ length }) => length === COLUMNS)
   .slice(2);
 const KINDS = /^(service|fleet|job|attendant|host|history|none)\b/;
 

@@ -62,6 +62,7 @@ export async function startServedWorld({
       readAccess: readAccess ?? (() => access),
       auditFile: join(dir, "audit.jsonl"),
       revokedFile: join(dir, "revoked-orders"),
+      sessionFile: join(dir, "sessions.jsonl"),
       folderStore: join(dir, "folders"),
       ...{ ownFolder: join(dir, "own"), sharedFolder: join(dir, "all") },
       tcp: { host: "127.0.0.1", port: 0 },

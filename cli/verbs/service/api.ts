@@ -99,6 +99,7 @@ export function apiVerb(context: CommandContext): Command {
           readAccess: () => readFleet(file, io.cwd).access,
           auditFile: auditFileIn(stateDir),
           revokedFile: join(stateDir, "revoked-orders"),
+          sessionFile: join(stateDir, "sessions.jsonl"),
           ownFolder: join(stateDir, "api"),
           folderStore: join(stateDir, "folders"),
           sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
