@@ -6,6 +6,7 @@
  */
 
 import {
+  chmodSync,
   constants,
   copyFileSync,
   existsSync,
@@ -133,7 +134,7 @@ async function copyDatabase(from: string, to: string): Promise<void> {
     reader.exec("BEGIN");
     reader.prepare("SELECT count(*) FROM sqlite_schema").get();
     for (const log of ["", "-wal"])
-      if (existsSync(`${from}${log}`)) copyFileSync(`${from}${log}`, `${to}${log}`, FICLONE);
+      if (existsSync(`${from}${log}`)) copyPrivate(`${from}${log}`, `${to}${log}`);
     reader.exec("ROLLBACK");
   } finally {
     reader.close();
@@ -151,10 +152,16 @@ async function copyDatabase(from: string, to: string): Promise<void> {
   for (const log of ["-wal", "-shm"]) rmSync(`${to}${log}`, { force: true });
 }
 
+/** A fleet file may be its group's to write, and a backup is nobody's: `restore` asks for that. */
+function copyPrivate(from: string, to: string): void {
+  copyFileSync(from, to, FICLONE);
+  chmodSync(to, PRIVATE_FILE);
+}
+
 /** A file, or a folder with all that is in it. */
 function copyTree(from: string, to: string): void {
   const found = lstatSync(from, { throwIfNoEntry: false });
-  if (found?.isFile() === true) copyFileSync(from, to);
+  if (found?.isFile() === true) copyPrivate(from, to);
   if (found?.isDirectory() !== true) return;
   mkdirSync(to, { recursive: true, mode: PRIVATE_DIR });
   for (const name of readdirSync(from))
@@ -188,7 +195,7 @@ function copyFleetFiles(
       continue;
     }
     mkdirSync(dirname(join(to, inside)), { recursive: true, mode: PRIVATE_DIR });
-    copyFileSync(file, join(to, inside));
+    copyPrivate(file, join(to, inside));
   }
   return { left, problems: isSound ? [] : parsed.problems.map(formatProblem) };
 }

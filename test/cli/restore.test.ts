@@ -15,8 +15,10 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { takeBackup } from "../../cli/up/backup.ts";
 import { readManifest, restoreBackup } from "../../cli/up/restore.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
+import { SMALL_FLEET } from "../support/world.ts";
 
 let dir = "";
 let folder = "";
@@ -57,6 +59,23 @@ it("one that nobody else can write is restored", async () => {
   write(HONEST);
   await restore();
   expect(existsSync(join(stateDir, "store/fleet/a"))).toBe(true);
+});
+
+it("one that `backup` has written is restored, also of a fleet file that its group may write", async () => {
+  const fleetFile = join(dir, "fleet.yaml");
+  writeFileSync(fleetFile, SMALL_FLEET);
+  chmodSync(fleetFile, 0o664);
+  const kept = join(dir, "kept");
+  mkdirSync(join(kept, "store"), { recursive: true });
+  writeFileSync(join(kept, "store", "a"), "rows");
+  chmodSync(join(kept, "store", "a"), 0o666);
+  // Its database is another server's.
+  const state = { ...STATE, fleetFile, configuredAddress: "temporal.example:7233" };
+  writeFileSync(join(kept, "up.json"), JSON.stringify(state));
+  rmSync(folder, { recursive: true });
+  await takeBackup({ fleet: "kept", stateDir: kept, folder, nowMs: 1 });
+  await restore();
+  expect(existsSync(join(stateDir, "store/a"))).toBe(true);
 });
 
 describe("one is refused, and nothing is there then,", () => {
