@@ -199,7 +199,7 @@ const WORD_COLUMNS: readonly Column[] = [
   { title: "TIME" },
   { title: "SENDER", least: 10 },
   { title: "TIMES" },
-  { title: "LAST" },
+  { title: "LAST", least: 10 },
   { title: "TO", least: 10 },
   { title: "WHY", least: 10 },
 ];
