@@ -8,6 +8,7 @@
 import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { defineSearchAttributeKey } from "@temporalio/common";
 import { heartbeat, log } from "@temporalio/activity";
+import type { ClosedRun } from "../domain/lease/lease.ts";
 import { byCodeUnit, type LeaseId } from "../domain/values/ids.ts";
 import {
   assertSignal,
@@ -17,12 +18,7 @@ import {
   presenceWorkflowId,
   reportAgainSignal,
 } from "../protocol/messages.ts";
-import type {
-  AuditOrder,
-  AuditReport,
-  Holder,
-  RecoverOrder,
-} from "../protocol/control-contract.ts";
+import type { AuditOrder, AuditReport, RecoverOrder } from "../protocol/control-contract.ts";
 import type { LobbyStoreActivities } from "../protocol/lobby-contract.ts";
 import { each } from "../lib/each.ts";
 import { tellJob } from "./job-words.ts";
@@ -39,11 +35,12 @@ export async function audit(
   client: Client,
   { holders, asked, doubted = [] }: AuditOrder,
 ): Promise<AuditReport> {
-  const closed: Holder[] = [];
+  const closed: ClosedRun[] = [];
   const isAsked = new Set(asked);
   await each(holders, async (holder) => {
     const open = await openRun(client, holder.jobId);
-    if (open !== holder.runId) closed.push(holder);
+    if (open !== holder.runId)
+      closed.push({ ...holder, ...(open !== undefined && { isReset: true }) });
     if (open === undefined || (open === holder.runId && !isAsked.has(holder.jobId))) return;
     const own = doubted.filter(({ jobId }) => jobId === holder.jobId);
     const leases = own.map(({ lease }) => lease);

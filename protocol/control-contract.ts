@@ -4,7 +4,7 @@ import type { BandwidthNote } from "../domain/lease/bandwidth-note.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { HostId, JobId, LeaseId, RunId, TenantId } from "../domain/values/ids.ts";
-import type { Lease, RequestKey } from "../domain/lease/lease.ts";
+import type { ClosedRun, Lease, RequestKey } from "../domain/lease/lease.ts";
 import type { LaunchExtra } from "../domain/lease/launch-extras.ts";
 import type { PendingReason } from "../domain/lease/pending.ts";
 import type { Plan } from "../domain/lease/plan.ts";
@@ -207,7 +207,7 @@ export interface Holder {
 
 export interface AuditReport {
   /** Runs that are closed, or that the job has left behind by a reset. */
-  readonly closed: readonly Holder[];
+  readonly closed: readonly ClosedRun[];
 }
 
 export interface RecoverOrder {

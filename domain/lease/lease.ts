@@ -90,7 +90,7 @@ export interface OpportunisticTerms {
 export interface Reservation {
   readonly jobId: JobId;
   readonly gpus: readonly HostGpus[];
-  /** When they were first reserved for the job; for `keep`: the end of the job's lease, once it has ended. */
+  /** When they were first reserved for the job; for `keep`: the end of the job's lease, once it has ended; for `replace`: from when on the job has to ask again. */
   readonly sinceMs: number;
   /**
    * `preemption`: other jobs are being evicted for the job. `backfill`: the job comes first in the queue and waits for leases to end.
@@ -105,6 +105,14 @@ export interface Reservation {
   readonly untilMs?: number;
   /** GPU-seconds that other jobs have lost for it so far. */
   readonly lostGpuSeconds?: number;
+}
+
+/** A run of a job of which nothing more will be heard. */
+export interface ClosedRun {
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  /** The job was reset: it is open under another run, which asks for itself. */
+  readonly isReset?: true;
 }
 
 /** GPUs of one host as a bit mask: bit i set = GPU i. */

@@ -9,7 +9,7 @@ import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS, type FleetShape } from "../../dom
 import type { PendingCode } from "../../domain/values/codes.ts";
 import type { ClusterId, JobId } from "../../domain/values/ids.ts";
 import { queueName } from "../../domain/lease/queue-part.ts";
-import { gpuCountOf } from "../../domain/lease/lease.ts";
+import { gpuCountOf, type Reservation } from "../../domain/lease/lease.ts";
 import type { FleetAnswer } from "../../domain/lease/pending.ts";
 import { isMassSilence } from "../../scheduling/ledger/apply/apply.ts";
 import type { HostStatus, Ledger } from "../../scheduling/ledger/ledger.ts";
@@ -118,11 +118,17 @@ function intakeTroubles({ intake }: Ledger): readonly string[] {
 
 function leaseTroubles({ leases, reservations = new Map() }: Ledger): readonly string[] {
   const evicted = [...leases.values()].filter(({ eviction }) => eviction !== undefined).length;
-  const reserved = [...reservations.values()].reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0);
+  const kept = [...reservations.values()].filter(({ kind }) => kind === "replace");
+  const reserved = [...reservations.values()].filter(({ kind }) => kind !== "replace");
+  const sumOver = (some: readonly Reservation[]): number =>
+    some.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0);
   return [
     ...(evicted > 0 ? [`${evicted} leases are being evicted`] : []),
-    ...(reservations.size > 0
-      ? [`${reserved} GPUs are reserved for ${reservations.size} jobs`]
+    ...(reserved.length > 0
+      ? [`${sumOver(reserved)} GPUs are reserved for ${reserved.length} jobs`]
+      : []),
+    ...(kept.length > 0
+      ? [`${sumOver(kept)} GPUs are kept for ${kept.length} jobs that have lost a host`]
       : []),
   ];
 }

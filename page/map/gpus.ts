@@ -19,9 +19,11 @@ export interface GpuBook {
   /** Index into `leases`; -1 where there is none. */
   readonly leaseOf: Int32Array;
   readonly leases: readonly LeaseRow[];
-  /** The job for which a free or vacating GPU is reserved; -1, else an index into `claimants`. */
+  /** The job for which a free or vacating GPU is reserved or kept; -1, else an index into `claimants`. */
   readonly claimOf: Int32Array;
   readonly claimants: readonly string[];
+  /** Those of them that have lost a host, for which the GPUs are kept. */
+  readonly bereft: ReadonlySet<string>;
   /** Percent of the time in which it was used; `UNTOLD` where its agent does not say. */
   readonly use: Int16Array;
 }
@@ -65,6 +67,7 @@ export function readGpus(
   }
   const held = [...leases.values()];
   const claimants = [...reservations.keys()];
+  const bereft = new Set(claimants.filter((job) => reservations.get(job)?.kind === "replace"));
   [...reservations.values()].forEach(({ gpus }, at) =>
     eachGpu(firsts, gpus, (gpu) => {
       states[gpu] = RESERVED;
@@ -77,7 +80,8 @@ export function readGpus(
       leaseOf[gpu] = at;
     }),
   );
-  return { count, hosts: placed, states, leaseOf, leases: held, claimOf, claimants, use: uses };
+  const claims = { claimOf, claimants, bereft };
+  return { count, hosts: placed, states, leaseOf, leases: held, ...claims, use: uses };
 }
 
 function eachGpu(

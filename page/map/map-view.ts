@@ -282,7 +282,8 @@ function Tip({ book, pointed, layout, width, nowMs }: TipProps): ComponentChildr
       h("div", null, `gang expected at ${lease.predictedGbs.toFixed(1)} GB/s`),
     book.use[gpu] !== UNTOLD && h("div", null, `in use ${String(book.use[gpu])} % of the time`),
     lease?.forJob !== undefined && h("div", null, `makes room for ${lease.forJob}`),
-    claim !== undefined && h("div", null, `reserved for ${claim}`),
+    claim !== undefined &&
+      h("div", null, `${book.bereft.has(claim) ? "kept" : "reserved"} for ${claim}`),
     row.condition !== undefined &&
       h("div", null, `host ${row.condition}${row.drainReason ? `: ${row.drainReason}` : ""}`),
   );

@@ -99,7 +99,7 @@ function cellOf(
   switch (column) {
     case "place":
       return isReserved
-        ? h("abbr", { title: "GPUs are reserved for it" }, `${place}*`)
+        ? h("abbr", { title: "GPUs are reserved or kept for it" }, `${place}*`)
         : String(place);
     case "job":
       return job;

@@ -18,6 +18,7 @@ import type {
 } from "../../domain/values/ids.ts";
 import type { JobClass } from "../../domain/job/job.ts";
 import type {
+  ClosedRun,
   GangRequest,
   Lease,
   LeaseFact,
@@ -352,7 +353,7 @@ export type LedgerEvent =
   /** Runs of jobs that were found closed: nothing more will be heard of them. */
   | {
       readonly kind: "audited";
-      readonly closed: readonly { readonly jobId: JobId; readonly runId: RunId }[];
+      readonly closed: readonly ClosedRun[];
       readonly nowMs: number;
     }
   /** When some of the jobs that waited at `askedAtMs` would start, as plays of the queue then said. */

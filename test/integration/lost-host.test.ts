@@ -102,7 +102,30 @@ async function mend(
   await world.until("nothing is held", ({ leases }) => leases.size === 0);
 }
 
-it("a silent host is fenced, the other three are kept, explain says so, and a cancel of what holds the fifth mends the gang", async () => {
+/** To its last task; resolves when its new run has asked for GPUs. */
+async function reset(jobId: string): Promise<void> {
+  const { runId } = await world.temporal.workflow.getHandle(jobId).describe();
+  const execution = { workflowId: jobId, runId };
+  const { history } = await world.temporal.workflowService.getWorkflowExecutionHistory({
+    namespace: "default",
+    execution,
+  });
+  const task = history?.events?.filter(
+    ({ workflowTaskCompletedEventAttributes: ended }) => (ended ?? undefined) !== undefined,
+  );
+  const fresh = await world.temporal.workflowService.resetWorkflowExecution({
+    namespace: "default",
+    workflowExecution: execution,
+    workflowTaskFinishEventId: task?.at(-1)?.eventId ?? null,
+    requestId: `${jobId}-reset`,
+    reason: "by a test",
+  });
+  await world.until("the new run has asked", ({ requests }) =>
+    [...requests.values()].some((request) => request.runId === fresh.runId),
+  );
+}
+
+it("a silent host is fenced, the other three are kept, explain says so, also when the gang is reset, and a cancel of what holds the fifth mends it", async () => {
   const jobs = await loseOne("gang");
   await world.until("the gang says why it waits", ({ reasons }) =>
     [...reasons.values()].some(({ code }) => code === "WaitingForReplacement"),
@@ -111,6 +134,8 @@ it("a silent host is fenced, the other three are kept, explain says so, and a ca
   expect(explained.stdout).toMatch(
     /has lost a host; 6 GPUs on 3 of its hosts are kept for it until \d{4}-/,
   );
+  await reset(jobs.gang);
+  await keptAre(jobs.others);
   await mend("gang", jobs);
   await world.startAgent(jobs.lost.split("/")[0] ?? "");
   await world.until("its host is back", ({ hosts }) =>

@@ -37,7 +37,7 @@ export function queueVerb(context: CommandContext): Command {
     .enablePositionalOptions()
     .summary("show the queue and the fair shares")
     .description(
-      "Shows the shares of classes and tenants, then the waiting jobs in the order in which the next scheduling cycle considers them. RUNNING and DUE are GPUs. DEFICIT is the service that was due minus the service received, in GPU-hours; the class and tenant with the largest deficit for its weight comes first. Then the quotas of tenants: BORROWED is used above the quota, LENT is of the quota, not used, and held by others. A * marks jobs that have a reservation. Last, how many jobs wait outside because the fleet has no place for them; `orbweaver explain` gives the place of one. `queue hold` lets nothing of a tenant, a class or the fleet start until `queue release`; held jobs come last.",
+      "Shows the shares of classes and tenants, then the waiting jobs in the order in which the next scheduling cycle considers them. RUNNING and DUE are GPUs. DEFICIT is the service that was due minus the service received, in GPU-hours; the class and tenant with the largest deficit for its weight comes first. Then the quotas of tenants: BORROWED is used above the quota, LENT is of the quota, not used, and held by others. A * marks jobs for which GPUs are reserved, or kept since they lost a host. Last, how many jobs wait outside because the fleet has no place for them; `orbweaver explain` gives the place of one. `queue hold` lets nothing of a tenant, a class or the fleet start until `queue release`; held jobs come last.",
     )
     .option("-n, --limit <count>", "most jobs to list", wholeNumber("--limit", 1), 50)
     .option("--json", "answer with one JSON document")

@@ -21,8 +21,8 @@
  * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
-import type { HostId, JobId, LeaseId, RunId } from "../../../domain/values/ids.ts";
-import type { GangRequest, Lease } from "../../../domain/lease/lease.ts";
+import type { HostId, LeaseId, RunId } from "../../../domain/values/ids.ts";
+import type { ClosedRun, GangRequest, Lease } from "../../../domain/lease/lease.ts";
 import { bury, noteChange, type LedgerTransaction } from "./transaction.ts";
 import { setHost } from "./transaction-fleet.ts";
 import { indexOf, leasesOf } from "./transaction-index.ts";
@@ -44,7 +44,7 @@ import {
 } from "../ledger.ts";
 import { applyLinks } from "./apply-links.ts";
 import { checkEntry, claimedSender, newestEpoch, senderOf } from "./check-entry.ts";
-import { endKept, keepAgain, keepOthers } from "./kept-hosts.ts";
+import { awaitReturn, endKept, keepAgain, keepOthers } from "./kept-hosts.ts";
 import { adoptLease, assertLease } from "./orphan-leases.ts";
 import { applySilence, isOvertaken, withoutSilence } from "./host-silence.ts";
 
@@ -353,14 +353,12 @@ export function applyDelivered(
 }
 
 /** Closed runs are never heard of again: what they asked for goes, and what they held is theirs until their hosts say otherwise. */
-export function applyAudited(
-  transaction: LedgerTransaction,
-  closed: readonly { readonly jobId: JobId; readonly runId: RunId }[],
-): void {
-  for (const { jobId, runId } of closed) {
+export function applyAudited(transaction: LedgerTransaction, closed: readonly ClosedRun[]): void {
+  for (const { jobId, runId, isReset } of closed) {
     if (transaction.requests.get(jobId)?.runId === runId) {
       dropRequest(transaction, jobId);
-      endKept(transaction, jobId);
+      if (isReset === true) awaitReturn(transaction, jobId);
+      else endKept(transaction, jobId);
     }
     for (const lease of leasesOf(transaction, jobId)) {
       if (lease.runId === runId && lease.state !== "vacating") vacate(transaction, lease, "all");

@@ -7,6 +7,7 @@
  * opportunistic use, promise to others is given up.
  * A fleet that has lost its ledger hears of it from the job, and believes it while it recovers (rules 8; docs/decisions/0169): of what the job names it
  * keeps what no lease has. A host whose agent has not spoken yet may stay for `RETURN_MS`.
+ * A job whose run is reset meanwhile has `RETURN_MS` to ask under its new run (rules 10; docs/decisions/0198).
  * The reservation ends when the job is granted GPUs, ends or withdraws, when it does not ask again within `RETURN_MS`, when an operator holds its queue, and
  * at its time, after an hour at most. A host that can take nothing new any more leaves it.
  * Cost: O(hosts of the lease · reservations). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
@@ -102,6 +103,17 @@ function leave(
 export function endKept(transaction: LedgerTransaction, job: JobId): void {
   if (transaction.reservations.get(job)?.kind === "replace")
     setReservation(transaction, job, undefined);
+}
+
+/** From these rules on a job may be reset without losing what is kept for it. */
+const KEPT_OVER_RESET_RULES = 10;
+
+/** The job's run was reset: its new run has as long to ask again as the former one had after the loss. */
+export function awaitReturn(transaction: LedgerTransaction, job: JobId): void {
+  if (transaction.before.applyVersion < KEPT_OVER_RESET_RULES) return endKept(transaction, job);
+  const reservation = transaction.reservations.get(job);
+  if (reservation?.kind === "replace")
+    setReservation(transaction, job, { ...reservation, sinceMs: transaction.nowMs });
 }
 
 /** Whether what is kept for a job that has lost a host has come to its end. */

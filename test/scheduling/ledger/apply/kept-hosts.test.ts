@@ -158,6 +158,22 @@ describe("what is kept ends", () => {
     expect(keptOf(step(asked(), event))).toBeUndefined();
   });
 
+  test("a minute after its run was found to be reset, unless the new run asks meanwhile", () => {
+    const closed = [{ jobId: jobId("run"), runId: runId("run-run1"), isReset: true }] as const;
+    const resetMs = ENDED_MS + RETURN_MS + 2;
+    const reset: LedgerEvent = { kind: "audited", closed, nowMs: resetMs };
+    const ledger = step(asked(), reset);
+    expect(ledger.requests.has(jobId("run"))).toBe(false);
+    expect(nextReturnAtMs(ledger)).toBe(resetMs + RETURN_MS);
+    expect(keptOf(step(ledger, at(resetMs + RETURN_MS - 1)))).toEqual(KEPT);
+    expect(keptOf(step(ledger, at(resetMs + RETURN_MS)))).toBeUndefined();
+    const anew = again({ run: "run-run2", seq: 1, requestedAtMs: resetMs + 1 });
+    const returned = step(ledger, entries(resetMs + 1, anew));
+    expect(nextReturnAtMs(returned)).toBe(ENDED_MS + KEEP_MS);
+    expect(keptOf(step(returned, at(ENDED_MS + KEEP_MS - 1)))).toEqual(KEPT);
+    expect(keptOf(step({ ...asked(), applyVersion: 9 }, reset))).toBeUndefined();
+  });
+
   test("when the job withdraws before it has asked again", () => {
     expect(keptOf(step(lost(), entries(ENDED_MS + 2, end("run", { seq: 2 }))))).toBeUndefined();
   });
