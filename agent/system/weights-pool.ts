@@ -88,11 +88,26 @@ export function openWeightsPool({
         .flatMap((each) => each.services);
       return {
         ...{ models: whole.length, bytes: sum(whole), budgetBytes },
-        services: [...new Set(services)].slice(0, MOST_SERVICES),
+        services: inTurns([...new Set(services)]).slice(0, MOST_SERVICES),
       };
     },
   };
 }
+
+/** The last ones first, a tenant's next one after those of all others: whoever has many takes nobody else's room. */
+function inTurns(services: readonly string[]): readonly string[] {
+  const turns = new Map<string, number>();
+  const placed = services.map((service) => {
+    const tenant = tenantOf(service);
+    const turn = turns.get(tenant) ?? 0;
+    turns.set(tenant, turn + 1);
+    return { service, turn };
+  });
+  return placed.sort((a, b) => a.turn - b.turn).map(({ service }) => service);
+}
+
+/** Of a mark, or of an area: its first word. */
+const tenantOf = (name: string): string => name.split("-")[0] ?? "";
 
 interface KeptFiles {
   readonly name: string;
@@ -112,7 +127,7 @@ function keptIn(root: string, dir: string, nowMs: number): readonly KeptFiles[] 
       const [model = ""] = name.split(".");
       byModel.set(model, [...(byModel.get(model) ?? []), join(dir, area, name)]);
     }
-    const tenant = area.split("-")[0] ?? "";
+    const tenant = tenantOf(area);
     return [...byModel].map(([model, files]) => ({
       ...keptFiles(join(area, model), files, nowMs),
       services: files.flatMap((file) => {

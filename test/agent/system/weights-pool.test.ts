@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { serviceMark, wordMark } from "../../../domain/lease/kept-weights.ts";
+import { MOST_SERVICES, serviceMark, wordMark } from "../../../domain/lease/kept-weights.ts";
 import { openWeightsPool, removeLeftPools } from "../../../agent/system/weights-pool.ts";
 
 const NOW_MS = 1_000_000_000;
@@ -80,6 +80,23 @@ describe("a weights pool", () => {
     poolOf(150).trim(NOW_MS);
     expect(poolOf(150).use().services).toEqual(want.slice(0, 1));
     expect(readdirSync(lab)).toEqual([]);
+  });
+
+  it("tells of each tenant's services, however many another one has used since", () => {
+    const [lab, many] = [areaOf(100_000), areaOf(100_000, "many")];
+    leave(lab, "a", { usedAtMs: NOW_MS - 10_000 });
+    const marks = ["pictures", "words"];
+    for (const name of marks) writeFileSync(join(lab, `a.for-${wordMark(name)}`), "");
+    for (let at = 0; at < MOST_SERVICES + 10; at += 1) {
+      leave(many, `m${String(at)}`, { bytes: 1, usedAtMs: NOW_MS - at });
+      writeFileSync(join(many, `m${String(at)}.for-${wordMark(String(at))}`), "");
+    }
+    const { services = [] } = poolOf(100_000).use();
+    expect(services).toHaveLength(MOST_SERVICES);
+    for (const name of marks) expect(services).toContain(serviceMark({ tenant: "lab", name }));
+    expect(services[0]).toBe(serviceMark({ tenant: "many", name: "0" }));
+    const last = String(MOST_SERVICES - 3);
+    expect(services.at(-1)).toBe(serviceMark({ tenant: "many", name: last }));
   });
 
   it("takes a time to come for now", () => {
