@@ -8,7 +8,7 @@ import type { Client } from "@temporalio/client";
 import type { HostId } from "../domain/values/ids.ts";
 import proto from "@temporalio/proto";
 import type { KeptWeights } from "../domain/lease/kept-weights.ts";
-import { keptWeights } from "./gpu-use.ts";
+import { hostWords, type HostWords } from "./gpu-use.ts";
 import { parseIdentity, type WorkerIdentity } from "../protocol/worker-identity.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 
@@ -47,6 +47,8 @@ export interface FleetTrust {
   }[];
   /** Hosts that keep weights of served models in their memory; none from a service of a former release. */
   readonly weights?: readonly (KeptWeights & { readonly host: HostId })[];
+  /** Hosts on which launches fail, and which their agents left in service all the same (`domain/fleet/left-in-service.ts`); likewise. */
+  readonly left?: readonly { readonly host: HostId; readonly why: string }[];
   /** Hosts whose agents were not asked. */
   readonly unasked: number;
 }
@@ -90,24 +92,28 @@ export async function fleetTrust(
         ? []
         : (hostsOf.get(queue) ?? []).map((host) => ({ host, differences }));
     }),
-    weights: await weightsIn(client, fleet, { hosts, shape }),
+    ...(await beatsIn(client, fleet, { hosts, shape })),
     unasked: left.reduce((sum, queue) => sum + countOn(queue), 0),
   };
 }
 
 /** Of clusters whose presence cannot be asked, none. */
-async function weightsIn(
+async function beatsIn(
   client: Client,
   fleet: string,
   { hosts, shape }: Pick<Ledger, "hosts" | "shape">,
-): Promise<NonNullable<FleetTrust["weights"]>> {
+): Promise<Required<Pick<FleetTrust, "weights" | "left">>> {
   const queueOf = (host: HostId): string | undefined => hosts.get(host)?.agent?.orderQueue;
   const found = await Promise.all(
     shape.clusters.map(({ id: cluster }) =>
-      keptWeights(client, { fleet, cluster, queueOf }).catch(() => new Map<HostId, KeptWeights>()),
+      hostWords(client, { fleet, cluster, queueOf }).catch(() => new Map<HostId, HostWords>()),
     ),
   );
-  return found.flatMap((kept) => [...kept].map(([host, weights]) => ({ host, ...weights })));
+  const words = found.flatMap((one) => [...one]);
+  return {
+    weights: words.flatMap(([host, { weights }]) => (weights ? [{ host, ...weights }] : [])),
+    left: words.flatMap(([host, { left: why }]) => (why === undefined ? [] : [{ host, why }])),
+  };
 }
 
 type AgentWords = Pick<WorkerIdentity, "trust" | "containment" | "differences" | "images">;

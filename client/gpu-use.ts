@@ -7,6 +7,7 @@
 import type { Client } from "@temporalio/client";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import { readPresenceBeat, usesIn, type HostUse } from "../domain/lease/gpu-use.ts";
+import { readLeftInService } from "../domain/fleet/left-in-service.ts";
 import {
   readKeptWeights,
   type KeptWeights,
@@ -37,12 +38,27 @@ export async function gpuUse(
   return new Map(await toldByHosts(client, query, readPresenceBeat));
 }
 
-/** What the hosts of a cluster keep of served models' weights; likewise. */
-export async function keptWeights(
+/** What a host's agent says of it beside the use of its GPUs. */
+export interface HostWords {
+  readonly weights?: KeptWeights;
+  /** Why it would have been set aside (`domain/fleet/left-in-service.ts`). */
+  readonly left?: string;
+}
+
+/** Of the hosts of a cluster whose agents say any; likewise. */
+export async function hostWords(
   client: Client,
   query: UseQuery,
-): Promise<ReadonlyMap<HostId, KeptWeights>> {
-  return new Map(await toldByHosts(client, query, readKeptWeights));
+): Promise<ReadonlyMap<HostId, HostWords>> {
+  return new Map(await toldByHosts(client, query, readWords));
+}
+
+function readWords(details: unknown): ReadonlyMap<HostId, HostWords> {
+  const [weights, left] = [readKeptWeights(details), readLeftInService(details)];
+  const words = new Map<HostId, HostWords>();
+  for (const [host, kept] of weights) words.set(host, { weights: kept });
+  for (const [host, why] of left) words.set(host, { ...words.get(host), left: why });
+  return words;
 }
 
 /** The hosts of a cluster that say for which services they keep weights, sorted; likewise. */
@@ -50,8 +66,8 @@ export async function weightsKeepers(
   client: Client,
   query: UseQuery,
 ): Promise<readonly WeightsKeeper[]> {
-  const kept = await keptWeights(client, query);
-  return [...kept]
+  const kept = await toldByHosts(client, query, readKeptWeights);
+  return kept
     .flatMap(([host, { services = [] }]) =>
       services.length === 0 ? [] : [{ host, services: [...services].sort(byCodeUnit) }],
     )

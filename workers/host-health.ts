@@ -22,7 +22,7 @@ import {
   type HealthCheckPorts,
 } from "../agent/health/health-checks.ts";
 import { leaseChecker } from "../agent/health/lease-checks.ts";
-import { asideKeeper, type SeenFleet } from "../agent/health/set-aside.ts";
+import { asideKeeper, SET_ASIDE, type SeenFleet } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
 import { askDriver, askProgram, driverView, type DriverView } from "../agent/system/gpu-driver.ts";
@@ -31,6 +31,7 @@ import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
 import { watchGpuUse } from "../agent/telemetry/gpu-use.ts";
 import { GPU_USE_WORDS, TENSOR_WORDS } from "../domain/fleet/parse-gpu-use.ts";
+import { evidenceHead } from "../domain/fleet/left-in-service.ts";
 import type { PresenceBeat } from "../domain/lease/gpu-use.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import type { AgentHost, HostSetup } from "../agent/runs/agent-host.ts";
@@ -60,6 +61,8 @@ export interface HealthSetup {
 
 const CALL_MS = 10_000;
 const MOST_WAIT_MS = 5_000;
+/** Evidence of an hour ago is shown no longer, as it counts no longer. */
+const LEFT_MS = 3_600_000;
 /** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED. */
 const REFUSALS: readonly number[] = [7, 12, 16];
 
@@ -68,7 +71,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
   const hosts = setup.hosts.map(({ id }) => id);
   const rows = new Map<HostId, readonly FastFailure[]>();
   const fleet = fleetOrders(setup);
-  const beat = hasMachine(setup) ? watchUse(setup, closing) : () => undefined;
+  const use = hasMachine(setup) ? watchUse(setup, closing) : () => undefined;
   const drainOpen = async (reason: string): Promise<void> => {
     const seen = await fleet.look();
     await fleet.drain(
@@ -86,10 +89,16 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       prefix,
     );
   };
+  const left = new Map<HostId, { readonly why: string; readonly untilMs: number }>();
+  const onLeft = (host: HostId, reason: string): void => {
+    const why = evidenceHead(reason.slice(SET_ASIDE.length));
+    left.set(host, { why, untilMs: nodeClock.elapsedMs() + LEFT_MS });
+  };
   const setAside = asideKeeper({
     clock: nodeClock,
     closing,
     onNote,
+    onLeft,
     look: fleet.look,
     drain: (host, reason) => fleet.drain([host], reason),
     undrain: (host, of) => fleet.undrain([host], of),
@@ -99,7 +108,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     waitMs: () => randomInt(MOST_WAIT_MS),
   });
   return {
-    beat,
+    beat: () => withLeft(use(), left),
     on: (host) => ({
       settled: (order, report) => {
         if (health?.isSetAside !== true) return;
@@ -114,7 +123,10 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         run: runCheckProgram,
         onFailed: (reason) => {
           if (health?.isSetAside === true) void setAside(host, reason);
-          else onNote(`${host}: not drained, as its health file says, though to be ${reason}`);
+          else {
+            onNote(`${host}: not drained, as its health file says, though to be ${reason}`);
+            onLeft(host, reason);
+          }
         },
       }),
     }),
@@ -126,6 +138,19 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       ]);
     },
   };
+}
+
+/** With the hosts that were left in service of late; as it is where there are none. */
+function withLeft(
+  beat: PresenceBeat | undefined,
+  left: ReadonlyMap<HostId, { readonly why: string; readonly untilMs: number }>,
+): PresenceBeat | undefined {
+  const nowMs = nodeClock.elapsedMs();
+  const fresh = [...left].flatMap(([host, { why, untilMs }]) =>
+    nowMs < untilMs ? [[host, why] as const] : [],
+  );
+  if (fresh.length === 0) return beat;
+  return { use: {}, ...beat, left: Object.fromEntries(fresh) };
 }
 
 type Told = Omit<HealthCheckPorts, "runCheck">;

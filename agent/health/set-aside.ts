@@ -24,6 +24,8 @@ export interface SetAsidePorts {
   readonly clock: Pick<Clock, "pause" | "elapsedMs">;
   readonly closing: AbortSignal;
   readonly onNote: (note: string) => void;
+  /** It stays in service, since too many are set aside, or too few hosts are there. */
+  readonly onLeft: (host: HostId, reason: string) => void;
   /** These three fail where the fleet does not answer, or refuses. */
   look(): Promise<SeenFleet>;
   drain(host: HostId, reason: string): Promise<void>;
@@ -72,7 +74,9 @@ export async function setAside(host: HostId, reason: string, ports: SetAsidePort
   const progress = { hasDrained: false };
   while (!closing.aborted) {
     try {
-      onNote(`${host}: ${await onceAside({ host, reason }, progress, ports)}`);
+      const { did, isLeft } = await onceAside({ host, reason }, progress, ports);
+      onNote(`${host}: ${did}`);
+      if (isLeft) ports.onLeft(host, reason);
       return;
     } catch (error) {
       const isOver = ports.isRefusal(error) || clock.elapsedMs() - begunMs >= GIVE_UP_MS;
@@ -95,22 +99,22 @@ async function onceAside(
   { host, reason }: { readonly host: HostId; readonly reason: string },
   progress: { hasDrained: boolean },
   ports: SetAsidePorts,
-): Promise<string> {
+): Promise<{ readonly did: string; readonly isLeft: boolean }> {
   const seen = await ports.look();
   const status = seen.hosts.get(host);
   if (status?.isDrained === true && !isOwn(status, reason))
-    return `drained already, and so not ${reason}`;
+    return { did: `drained already, and so not ${reason}`, isLeft: false };
   if (status?.isDrained !== true && !progress.hasDrained) {
-    if (asideIn(seen) >= mostSetAside(seen.hostCount)) return `${tooMany(seen)}${reason}`;
+    if (asideIn(seen) >= mostSetAside(seen.hostCount)) return left(seen, reason);
     await ports.drain(host, reason);
     progress.hasDrained = true;
   }
   await ports.clock.pause(ports.waitMs(), ports.closing);
   const now = await ports.look();
-  if (asideIn(now) <= mostSetAside(now.hostCount)) return reason;
+  if (asideIn(now) <= mostSetAside(now.hostCount)) return { did: reason, isLeft: false };
   // An operator may have given another reason meanwhile.
   if (isOwn(now.hosts.get(host), reason)) await ports.undrain(host, SET_ASIDE);
-  return `${tooMany(now)}${reason}`;
+  return left(now, reason);
 }
 
 /** The ledger cuts long reasons. */
@@ -122,5 +126,7 @@ const asideIn = ({ hosts }: SeenFleet): number =>
     ({ isDrained, drainReason }) => isDrained && drainReason?.startsWith(SET_ASIDE) === true,
   ).length;
 
-const tooMany = ({ hostCount }: SeenFleet): string =>
-  `not drained, for of ${hostCount} hosts at most ${mostSetAside(hostCount)} may be set aside; `;
+const left = ({ hostCount }: SeenFleet, reason: string) => ({
+  did: `not drained, for of ${hostCount} hosts at most ${mostSetAside(hostCount)} may be set aside; ${reason}`,
+  isLeft: true,
+});

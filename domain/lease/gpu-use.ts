@@ -1,6 +1,7 @@
 /** @file How much GPUs are used, as agents tell it with their heartbeats: the message, and how it is read from outside. */
 
 import { isFields } from "../../lib/fields.ts";
+import type { LeftInService } from "../fleet/left-in-service.ts";
 import { parseHostId, type HostId } from "../values/ids.ts";
 import type { KeptWeights } from "./kept-weights.ts";
 import type { RefusedOrder } from "./refused-order.ts";
@@ -27,6 +28,8 @@ export interface PresenceBeat {
   readonly weights?: Readonly<Record<HostId, KeptWeights>>;
   /** Of hosts that have refused orders. */
   readonly refused?: Readonly<Record<HostId, readonly RefusedOrder[]>>;
+  /** Of hosts that would have been set aside within the last hour. */
+  readonly left?: LeftInService;
 }
 
 /** A GPU below this is idle. */

@@ -61,6 +61,8 @@ it("heartbeats tell what is kept, and only what has their form is read", () => {
   ];
   expect(withWeights(undefined, hosts.slice(1))).toBeUndefined();
   const beat = withWeights(undefined, hosts);
+  const left = { [parseHostId("a/none")]: "2030-05-04T06:00:00Z: a check" };
+  expect(withWeights({ use: {}, left }, hosts)).toEqual({ ...beat, left });
   expect([...readKeptWeights(beat)]).toEqual([["a/one", use]]);
   const services = [serviceMark({ tenant: "lab", name: "pictures" }), "junk", 1];
   const kept = readKeptWeights({ weights: { "a/b": { ...use, services } } });

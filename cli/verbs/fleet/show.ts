@@ -21,6 +21,7 @@ import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
 import { containmentLines } from "../../text/containment-text.ts";
 import { imageLines } from "../../text/image-text.ts";
 import { weightsLines } from "../../text/weights-text.ts";
+import { leftLines } from "../../text/left-in-service.ts";
 import { keptHostDocuments, keptHostLines } from "../../text/kept-hosts.ts";
 import { differenceLines } from "../../text/machine-differences.ts";
 import { trustLines } from "../../text/trust-text.ts";
@@ -40,7 +41,7 @@ export function fleetShowVerb(context: CommandContext): Command {
     .verb("show")
     .summary("show clusters, hosts, GPUs and tenants")
     .description(
-      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows which GPUs are kept for gangs that have lost a host, why hosts are drained, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
+      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows which GPUs are kept for gangs that have lost a host, why hosts are drained, which ones stay in service though launches fail there, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
     )
     .option("--json", "answer with one JSON document")
     .option("--plot <file.svg>", "write a picture of the map and the queue")
@@ -95,6 +96,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           printList(context, "Weights of served models in memory:", weightsLines(trust));
           printList(context, "Kept for gangs that have lost a host:", keptHostLines(ledger));
           printList(context, "Drained hosts:", drained);
+          printList(context, "In service though launches fail there:", leftLines(trust));
           printList(context, "Planned drains:", plannedLines(planned, MAX_LISTED));
           printList(context, "Held queues:", heldQueueLines(ledger, nowMs));
           printList(context, "Repairs:", formerRepairs(ledger));

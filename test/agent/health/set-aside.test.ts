@@ -17,6 +17,7 @@ const names = (count: number) => Array.from({ length: count }, (_, at) => hostId
 function fleetOf(hostCount: number, delay: () => number = () => 0) {
   const hosts = new Map<HostId, DrainedHost>();
   const notes: string[] = [];
+  const left: HostId[] = [];
   const late = async (): Promise<void> => {
     for (let turns = delay(); turns > 0; turns -= 1) await Promise.resolve();
   };
@@ -31,6 +32,7 @@ function fleetOf(hostCount: number, delay: () => number = () => 0) {
     },
     closing: new AbortController().signal,
     onNote: (note) => notes.push(note),
+    onLeft: (host) => left.push(host),
     look: async () => {
       await late();
       const seen = { hostCount, hosts: new Map(hosts) };
@@ -48,7 +50,7 @@ function fleetOf(hostCount: number, delay: () => number = () => 0) {
     isRefusal: () => false,
     waitMs: () => 0,
   };
-  return { hosts, notes, ports };
+  return { hosts, notes, left, ports };
 }
 
 describe("hosts that are set aside", () => {
@@ -60,9 +62,10 @@ describe("hosts that are set aside", () => {
     [10, 2],
   ])("of %i are at most %i", async (count, most) => {
     expect(mostSetAside(count)).toBe(most);
-    const { hosts, ports } = fleetOf(count);
+    const { hosts, left, ports } = fleetOf(count);
     for (const host of names(count)) await setAside(host, REASON, ports);
     expect(hosts.size).toBe(most);
+    expect(left).toEqual(names(count).slice(most));
   });
 
   it("are never more than that, though all look before any drains", async () => {

@@ -1,0 +1,28 @@
+/**
+ * @file Hosts that their agents would have set aside, and left in service since more are set aside already than may be, or their health file says so: what
+ * an agent tells of them with its heartbeats, and how it is read from outside.
+ */
+
+import { isFields } from "../../lib/fields.ts";
+import { parseHostId, type HostId } from "../values/ids.ts";
+
+/** When, and by which evidence: `2030-05-04T06:00:00Z: the prologue of lease-12 failed: …`. */
+export type LeftInService = Readonly<Record<HostId, string>>;
+
+/** Characters of one host's evidence. */
+const MOST_CHARACTERS = 300;
+
+export const evidenceHead = (text: string): string => text.slice(0, MOST_CHARACTERS);
+
+/** A heartbeat is untrusted data: what has another form is left out. */
+export function readLeftInService(details: unknown): ReadonlyMap<HostId, string> {
+  const left = isFields(details) ? details["left"] : undefined;
+  if (!isFields(left)) return new Map();
+  return new Map(
+    Object.entries(left).flatMap(([host, why]) =>
+      /^[^/\s]+\/[^/\s]+$/.test(host) && typeof why === "string"
+        ? [[parseHostId(host), evidenceHead(why)] as const]
+        : [],
+    ),
+  );
+}
