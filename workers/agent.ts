@@ -49,6 +49,7 @@ import { openPresence } from "../agent/presence/presence.ts";
 import { createRunActivities } from "../agent/runs/run-activities.ts";
 import { readyMeter } from "./ready-meter.ts";
 import { hostSecrets } from "../agent/system/host-secrets.ts";
+import { openStarter } from "../agent/system/starter.ts";
 import { hostLayout } from "../agent/system/state-layout.ts";
 import { watchUnattended } from "../agent/runs/unattended-run.ts";
 import type { AskTuner } from "../protocol/collective-files.ts";
@@ -181,7 +182,8 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
       isOver: (order) => isLeaseOver(client, order),
       onVacated,
     }).catch((error: unknown) => {
-      onNote(`${run.leaseId} on ${host.id}: ${messageOf(error)}`);
+      const why = error instanceof Error ? error.message : String(error);
+      onNote(`${run.leaseId} on ${host.id}: ${why}`);
     });
   };
 
@@ -324,6 +326,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     readSecrets: hostSecrets({ runAsOf: asWhom, env: process.env }),
     shimPath: options.shimPath ?? defaultShimPath(),
     nativePath: native,
+    starter: native === undefined ? undefined : openStarter(native, duty.closing),
     images,
     env: process.env,
     log: options.log ?? LOG_LIMITS,
@@ -392,6 +395,3 @@ function defaultShimPath(): string {
   const beside = import.meta.url.endsWith(".ts") ? "../dist/workers/shim.cjs" : "./shim.cjs";
   return fileURLToPath(new URL(beside, import.meta.url));
 }
-
-const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);

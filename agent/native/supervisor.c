@@ -232,6 +232,7 @@ static bool prepare(const char *dir) {
 
 int main(int count, char **words) {
   if (count == 2 && strcmp(words[1], "--protocol") == 0) return puts(PROTOCOL) < 0;
+  if (count == 2 && strcmp(words[1], "--starter") == 0) run_starter(words[0]);
   if (count > 2 && strcmp(words[1], "--as-user") == 0) run_as_user(words + 2);
   if (count > 3 && strcmp(words[1], "--hold-signals") == 0) run_with_signals(words + 3, true);
   if (count > 3 && strcmp(words[1], "--take-signals") == 0) run_with_signals(words + 3, false);

@@ -152,6 +152,9 @@ void join_groups(const struct container *container, int joined);
 _Noreturn void run_as_user(char **words);
 _Noreturn void run_with_signals(char **words, bool is_held);
 
+/* starter.c */
+_Noreturn void run_starter(const char *program);
+
 /* device-filter.c */
 _Noreturn void deny_devices(char **words);
 

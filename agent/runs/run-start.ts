@@ -277,7 +277,7 @@ async function startOwnShim(
     ...given
   }: { readonly order: RunOrder; readonly ports: StartPorts; readonly secrets?: string },
 ): Promise<void> {
-  const { shimPath, nativePath, env } = ports;
+  const { shimPath, nativePath, starter, env } = ports;
   const { files, system } = run;
   const { leaseId } = order;
   const phase = await startShim(run, {
@@ -285,6 +285,7 @@ async function startOwnShim(
     owner,
     shimPath,
     nativePath,
+    starter,
     env,
     leaseId,
     ...given,

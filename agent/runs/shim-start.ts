@@ -15,6 +15,7 @@ import {
 import type { LaunchLimits } from "../containment/limits.ts";
 import { readJson, replaceJson, replaceText } from "../folder/json-files.ts";
 import { LAUNCH_MARK, OWNER_MARK, type LaunchPlan } from "../folder/launch-files.ts";
+import type { Starter } from "../ports/starter.ts";
 import { planWords } from "./plan-words.ts";
 import { untilPhase, type Launch, type Phase } from "./local-run.ts";
 
@@ -37,6 +38,8 @@ export interface Supervisors {
   readonly shimPath: string;
   /** The native supervisor, where there is one (`native-supervisor.ts`). */
   readonly nativePath?: string | undefined;
+  /** Starts the native one cheaper than this process can. */
+  readonly starter?: Starter | undefined;
 }
 
 export interface ShimStart extends ContainerOwner, Supervisors {
@@ -86,17 +89,33 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
   replaceJson(system.files, files.container, container);
 }
 
+const BEGUN = ["starting", "running", "ended", "lost", "revoked"] as const;
+
 /** Returns when the shim, or an order to stop, has the claim; undefined when the shim ended without it. */
-export async function startShim(
-  launch: Launch,
-  { containment, owner, shimPath, nativePath, env, leaseId, secrets }: ShimStart,
-): Promise<Phase | undefined> {
+export async function startShim(launch: Launch, order: ShimStart): Promise<Phase | undefined> {
+  const { containment, owner, shimPath, nativePath, starter, env, leaseId, secrets } = order;
   const { files, system } = launch;
+  const own = {
+    PATH: env["PATH"],
+    HOME: env["HOME"],
+    ORBWEAVER_LEASE_ID: leaseId,
+    [LAUNCH_MARK]: files.dir,
+    [OWNER_MARK]: owner,
+  };
+  const native = nativePath !== undefined && isNative(launch) ? nativePath : undefined;
+  if (native !== undefined && secrets === undefined && starter !== undefined) {
+    const gone = new AbortController();
+    const onEnd = (): void => gone.abort();
+    const isTaken = starter.start({ folder: files.dir, env: own, output: files.shimLog, onEnd });
+    const phase = isTaken ? await untilPhase(launch, BEGUN, gone.signal) : undefined;
+    // Nobody knows what one that is gone has begun: the claim lets no second supervisor start anything.
+    if (phase !== undefined) return phase;
+  }
   const gone = new AbortController();
   system.processes.start({
     command:
-      nativePath !== undefined && isNative(launch)
-        ? [nativePath, files.dir]
+      native !== undefined
+        ? [native, files.dir]
         : [
             ...(containment.kind === "subreaper" ? containment.prefix : []),
             process.execPath,
@@ -104,20 +123,14 @@ export async function startShim(
             files.dir,
           ],
     cwd: files.dir,
-    env: {
-      PATH: env["PATH"],
-      HOME: env["HOME"],
-      ORBWEAVER_LEASE_ID: leaseId,
-      [LAUNCH_MARK]: files.dir,
-      [OWNER_MARK]: owner,
-    },
+    env: own,
     output: files.shimLog,
     ...(secrets !== undefined && { input: secrets }),
     isLeftBehind: true,
     onEnd: () => gone.abort(),
     onNotStarted: () => gone.abort(),
   });
-  return await untilPhase(launch, ["starting", "running", "ended", "lost", "revoked"], gone.signal);
+  return await untilPhase(launch, BEGUN, gone.signal);
 }
 
 /** Writes the plan down for the native supervisor; false where the shim in Node is to run it. */

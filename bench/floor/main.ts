@@ -13,15 +13,21 @@ import {
   nativeFile,
   SUPERVISOR_VARIABLE,
 } from "../../agent/system/native-supervisor.ts";
+import { openStarter } from "../../agent/system/starter.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { createFloorActivities } from "./activities.ts";
 
 const [address = "", taskQueue = "", codePath = "", role = ""] = process.argv.slice(2);
 const connection = await NativeConnection.connect({ address });
+const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
 const place = {
   dir: join(dirname(codePath), "floor-launches"),
   shimPath: join(packageRoot(), "dist/workers/shim.cjs"),
-  nativePath: findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]),
+  nativePath: native,
+  starter:
+    native === undefined || role !== "host"
+      ? undefined
+      : openStarter(native, new AbortController().signal),
   containment: findContainment(),
   log: { partBytes: 8 * 2 ** 20, parts: 4 },
 };

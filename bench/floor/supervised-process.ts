@@ -33,7 +33,7 @@ const GRACE_MS = 30_000;
 /** The exit code of the command; 1 when a signal ended it. Returns when no process of it is left. */
 export async function runSupervised(
   command: readonly string[],
-  { dir, shimPath, nativePath, containment, log }: SupervisedPlace,
+  { dir, shimPath, nativePath, starter, containment, log }: SupervisedPlace,
 ): Promise<number> {
   const leaseId = `floor-${randomBytes(6).toString("hex")}`;
   const files = launchFiles(join(dir, leaseId));
@@ -55,6 +55,7 @@ export async function runSupervised(
     owner: OWNER,
     shimPath,
     nativePath,
+    starter,
     env: process.env,
     leaseId,
   });

@@ -1,12 +1,12 @@
 /**
  * @file An agent's process for `bench launch`: `node launcher.js <bare|native|node> <launches> <held> <folder>` prints a `Measured` as JSON.
  *
- * The processor time is this process's and that of all that it has waited for: supervisors, and ranks that these have waited for.
+ * The processor time is this process's, its starter's, and that of all that these have waited for: supervisors, and ranks that these have waited for.
  */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Claim } from "../../agent/folder/launch-files.ts";
@@ -19,11 +19,12 @@ import { createRunActivities } from "../../agent/runs/run-activities.ts";
 import { findContainment } from "../../agent/system/find-containment.ts";
 import { findNative, nativeFile } from "../../agent/system/native-supervisor.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
+import { openStarter } from "../../agent/system/starter.ts";
 import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import { childrenCpuMs } from "../live/cpu.ts";
+import { childrenCpuMs, childrenOf, treeCpuMs } from "../live/cpu.ts";
 
 export interface Measured {
   readonly containment: string;
@@ -46,6 +47,9 @@ const host = openHost(
   { stateDir: dir, fleet: "bench", id: HOST, gpuCount: GPUS, containment },
   nodeSystem,
 );
+const native = mode === "native" ? findNative(nativeFile(packageRoot()), "native") : undefined;
+const starter =
+  native === undefined ? undefined : openStarter(native, new AbortController().signal);
 const { run } = createRunActivities({
   hosts: new Map([[HOST, host]]),
   gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
@@ -57,7 +61,8 @@ const { run } = createRunActivities({
   }),
   onUnattended: () => undefined,
   shimPath: join(packageRoot(), "dist/workers/shim.cjs"),
-  nativePath: mode === "native" ? findNative(nativeFile(packageRoot()), "native") : undefined,
+  nativePath: native,
+  starter,
   env: process.env,
   log: { partBytes: 8 * 2 ** 20, parts: 4 },
   refusalOf: () => Promise.resolve(undefined),
@@ -110,16 +115,16 @@ async function repeat(count: number, one: () => Promise<void>): Promise<void> {
   while (childCount() > 0) await sleep(LOOK_MS);
 }
 
-/** A supervisor ends a moment after its launch: only then has its time been counted. */
+/** A supervisor ends a moment after its launch: only then has its time been counted. The starter stays. */
 const childCount = (): number =>
-  readdirSync("/proc/self/task").reduce((count, task) => {
-    const text = readFileSync(`/proc/self/task/${task}/children`, "latin1").trim();
-    return count + (text === "" ? 0 : text.split(" ").length);
-  }, 0);
+  starter?.pid === undefined
+    ? childrenOf(process.pid).length
+    : childrenOf(process.pid).length - 1 + childrenOf(starter.pid).length;
 
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000 + childrenCpuMs();
+  const starterMs = starter?.pid === undefined ? 0 : treeCpuMs(starter.pid);
+  return (user + system) / 1_000 + childrenCpuMs() + starterMs;
 }
 
 async function cpuEach(count: number, one: () => Promise<void>): Promise<number> {

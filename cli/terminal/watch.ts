@@ -4,7 +4,6 @@
  * A terminal shows the header and the first rows that fit, then the number of further rows.
  */
 
-import { createLogUpdate } from "log-update";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Io } from "./io.ts";
 import { safeText } from "./safe-text.ts";
@@ -13,7 +12,7 @@ const REDRAW_EVERY_MS = 2_000;
 
 export async function watch(io: Io, draw: () => Promise<string>): Promise<void> {
   const { stdout, interrupted } = io;
-  const show = stdout.isTTY === true ? redrawing(io) : appending(io);
+  const show = stdout.isTTY === true ? await redrawing(io) : appending(io);
   try {
     while (!interrupted.aborted) {
       show.update(safeText(await draw()));
@@ -29,7 +28,9 @@ interface Show {
   readonly done: () => void;
 }
 
-function redrawing({ stdout }: Io): Show {
+async function redrawing({ stdout }: Io): Promise<Show> {
+  // It measures text by tables of Unicode, whose load takes longer than a list of jobs that is drawn once.
+  const { createLogUpdate } = await import("log-update");
   const update = createLogUpdate(stdout);
   return {
     update: (text) => {

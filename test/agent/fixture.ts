@@ -15,6 +15,7 @@ import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
 import { hostSecrets } from "../../agent/system/host-secrets.ts";
 import { SUPERVISOR_VARIABLE } from "../../agent/system/native-supervisor.ts";
+import { openStarter } from "../../agent/system/starter.ts";
 import { compileProgram } from "../../tools/build.mjs";
 import { createOrderActivities } from "../../agent/orders/order-activities.ts";
 import type { OrderCheck } from "../../agent/ports/order-check.ts";
@@ -32,6 +33,7 @@ import type { HostGpu } from "../../agent/containment/host-gpus.ts";
 import type { HostResources } from "../../agent/containment/limits.ts";
 import type { CheckLease } from "../../agent/health/lease-checks.ts";
 import type { Images } from "../../agent/ports/images.ts";
+import type { Starter } from "../../agent/ports/starter.ts";
 import type { System } from "../../agent/ports/system.ts";
 import type { Launch } from "../../agent/runs/local-run.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
@@ -158,6 +160,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     ...(setup.images !== undefined && { images: setup.images }),
     shimPath: setup.shimPath ?? builtShim(),
     nativePath: "nativePath" in setup ? setup.nativePath : builtNative(),
+    starter: "nativePath" in setup ? undefined : builtStarter(),
     env: { PATH: process.env["PATH"], HOME: "/nowhere", SECRET_OF_THE_AGENT: "1", ...setup.env },
     log: setup.log ?? { partBytes: 1_000_000, parts: 4 },
     minFreeBytes: setup.minFreeBytes ?? 0,
@@ -308,6 +311,15 @@ export function builtNative(): string | undefined {
   if (process.env[SUPERVISOR_VARIABLE] === "node") return undefined;
   const path = compiled("supervisor");
   return path === "" ? undefined : path;
+}
+
+let starter: Starter | undefined;
+
+/** One for all agents of a test's process; ends with it. */
+function builtStarter(): Starter | undefined {
+  const native = builtNative();
+  if (native !== undefined) starter ??= openStarter(native, new AbortController().signal);
+  return starter;
 }
 
 /** The program that asks NVML. Undefined without a compiler. */

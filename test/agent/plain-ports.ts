@@ -2,6 +2,7 @@
 
 import type { AgentHost } from "../../agent/runs/agent-host.ts";
 import { createRunActivities } from "../../agent/runs/run-activities.ts";
+import { openStarter } from "../../agent/system/starter.ts";
 
 export const plainRuns = (
   host: AgentHost,
@@ -19,6 +20,7 @@ export const plainRuns = (
     onUnattended: () => undefined,
     shimPath,
     nativePath: native === "" ? undefined : native,
+    starter: native === "" ? undefined : openStarter(native, new AbortController().signal),
     env: process.env,
     log: { partBytes: 1_000_000, parts: 4 },
     refusalOf: () => Promise.resolve(undefined),
