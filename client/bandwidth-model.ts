@@ -27,8 +27,8 @@ import type { KeptMessages } from "../domain/bandwidth/sent-messages.ts";
 import type { KeptStep } from "../domain/model/step-record.ts";
 import type { QueryDefinition } from "@temporalio/common";
 import { OrbweaverError } from "../domain/values/failure.ts";
-import { userProof } from "./orders.ts";
-import { asked, translated } from "./server-error.ts";
+import { given, userProof } from "./orders.ts";
+import { translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 /** Whoever plans goes on without them. */
@@ -101,7 +101,7 @@ export function openBandwidthModel(
     sent: () => keptAtOnce(keptMessagesQuery),
     train: async (settings) =>
       await outcome(
-        await asked(client, subject, () =>
+        await given(client, subject, () =>
           client.workflow.startUpdateWithStart(trainModelUpdate, {
             args: proven(trainModelUpdate.name, settings),
             waitForStage: "ACCEPTED",
@@ -111,7 +111,7 @@ export function openBandwidthModel(
       ),
     rollback: async (version) =>
       await outcome(
-        await asked(client, subject, () =>
+        await given(client, subject, () =>
           client.workflow.startUpdateWithStart(rollbackModelUpdate, {
             args: proven(rollbackModelUpdate.name, { ...(version !== undefined && { version }) }),
             waitForStage: "ACCEPTED",

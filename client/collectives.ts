@@ -11,7 +11,7 @@ import {
   resetCollectivesUpdate,
   type CollectiveTunerView,
 } from "../protocol/messages.ts";
-import { userProof } from "./orders.ts";
+import { given, userProof } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -78,7 +78,7 @@ export function openCollectives(client: Client, fleet: string): CollectivesHandl
     view: (place) => at(place, viewOf),
     reset: (place) =>
       at(place, (id) =>
-        asked(client, `the tuner of ${place}`, () =>
+        given(client, `the tuner of ${place}`, () =>
           client.workflow.getHandle(id).executeUpdate(resetCollectivesUpdate, {
             args: [
               null,

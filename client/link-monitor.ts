@@ -13,7 +13,7 @@ import {
   type LinkMonitorInput,
   type LinkMonitorView,
 } from "../protocol/messages.ts";
-import { userProof } from "./orders.ts";
+import { given, userProof } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -47,7 +47,7 @@ export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandl
     },
     probe: (between) => {
       const value = between === undefined ? {} : { between };
-      return asked(client, subject, () =>
+      return given(client, subject, () =>
         client.workflow.executeUpdateWithStart(probeLinksUpdate, {
           args: [value, userProof({ workflowId, signal: probeLinksUpdate.name, value })],
           startWorkflowOperation: new WithStartWorkflowOperation(LINK_MONITOR_WORKFLOW, {

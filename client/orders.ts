@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { WorkflowUpdateRPCTimeoutOrCancelledError, type Client } from "@temporalio/client";
+import type { Client } from "@temporalio/client";
 import { defaultPayloadConverter, type UpdateDefinition } from "@temporalio/common";
 import { ownIdentity } from "../access/own-identity.ts";
 import { FAILURE_CODES } from "../domain/values/codes.ts";
@@ -21,7 +21,7 @@ import {
   type Proven,
 } from "../protocol/messages.ts";
 import { pauseMs } from "./ask-again.ts";
-import { asked } from "./server-error.ts";
+import { asked, mayBeTaken } from "./server-error.ts";
 import { signedWord, type WordToSign } from "./signed-word.ts";
 
 const SETTLED_WITHIN_MS = 30_000;
@@ -46,7 +46,7 @@ export async function ordered<Answer, Order>(
   const workflow = client.workflow.getHandle(workflowId);
   const word = { workflowId, signal: update.name, value: order };
   const updateId = randomUUID();
-  const answer = await asked(
+  const answer = await given(
     client,
     subject,
     () => {
@@ -55,9 +55,7 @@ export async function ordered<Answer, Order>(
       return workflow.executeUpdate(update, { updateId, args });
     },
     withinMs === undefined ? {} : { withinMs },
-  ).catch((error: unknown) => {
-    throw isUnanswered(error) ? maybeLater(error, subject) : error;
-  });
+  );
   if (answer !== null) return answer;
   const endAtMs = Date.now() + SETTLED_WITHIN_MS;
   for (let tries = 0; Date.now() < endAtMs; tries += 1) {
@@ -72,9 +70,23 @@ export async function ordered<Answer, Order>(
   }
   throw new OrbweaverError(
     "NOT_ALLOWED",
-    `${subject} has taken the order, and has not said within ${String(SETTLED_WITHIN_MS / 1_000)} s what became of it. Look at its state before you order again.`,
+    `${subject} has taken the order, and has not said within ${String(SETTLED_WITHIN_MS / 1_000)} s what became of it. ${isOpen(subject)}`,
   );
 }
+
+/** As `asked`, for a call that carries an order: where nobody knows whether it was taken, the error says so. */
+export function given<Answer>(
+  ...[client, subject, call, options]: Parameters<typeof asked<Answer>>
+): Promise<Answer> {
+  return asked(client, subject, call, options).catch((error: unknown) => {
+    if (!mayBeTaken(error)) throw error;
+    const why = error.message.replace(/\.$/, "");
+    throw new OrbweaverError("NO_CONNECTION", `${why}. ${isOpen(subject)}`, { cause: error });
+  });
+}
+
+const isOpen = (subject: string): string =>
+  `The order may still be carried out: look at the state of ${subject} before you order again`;
 
 /** Undefined where nobody answers: the order has been taken all the same. */
 const outcomeOf = (
@@ -85,18 +97,6 @@ const outcomeOf = (
     if (error instanceof OrbweaverError && error.code === "NO_CONNECTION") return undefined;
     throw error;
   });
-
-/** The server keeps an update that no worker has taken yet, also when its client no longer waits. */
-const isUnanswered = (error: unknown): error is OrbweaverError =>
-  error instanceof OrbweaverError &&
-  error.cause instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
-
-const maybeLater = (error: OrbweaverError, subject: string): OrbweaverError =>
-  new OrbweaverError(
-    "NO_CONNECTION",
-    `${error.message}. The order may still be carried out: look at the state of ${subject} before you order again`,
-    { cause: error },
-  );
 
 /** Signed with the user's identity. */
 export const userProof = (word: WordToSign): string =>

@@ -46,6 +46,14 @@ export async function asked<T>(
   }
 }
 
+/**
+ * Whether the server may have taken the call that failed so: it keeps an update that no worker has taken yet, also when its client no longer waits, and its answer may be lost on the way.
+ */
+export function mayBeTaken(error: unknown): error is Error {
+  const code = findGrpc(error)?.code;
+  return code !== undefined && UNANSWERED.has(code);
+}
+
 const isDropped = (error: unknown): boolean => DROPPED.test(findGrpc(error)?.details ?? "");
 
 /** A workflow that has just continued as new has no task yet, and the server refuses questions to it. */
@@ -135,15 +143,28 @@ function isFailureCode(type: string | null | undefined): type is FailureCode {
 /** Numbers of gRPC's status codes: https://grpc.io/docs/guides/status-codes/ */
 const GRPC = {
   CANCELLED: 1,
+  UNKNOWN: 2,
   INVALID_ARGUMENT: 3,
   DEADLINE_EXCEEDED: 4,
   NOT_FOUND: 5,
   PERMISSION_DENIED: 7,
   FAILED_PRECONDITION: 9,
+  ABORTED: 10,
   UNIMPLEMENTED: 12,
+  INTERNAL: 13,
   UNAVAILABLE: 14,
   UNAUTHENTICATED: 16,
 } as const;
+
+/** With all others the server says that it has refused the call. */
+const UNANSWERED: ReadonlySet<number> = new Set([
+  GRPC.CANCELLED,
+  GRPC.UNKNOWN,
+  GRPC.DEADLINE_EXCEEDED,
+  GRPC.ABORTED,
+  GRPC.INTERNAL,
+  GRPC.UNAVAILABLE,
+]);
 
 function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
   const grpc = findGrpc(error);

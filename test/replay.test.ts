@@ -66,6 +66,15 @@ describe("recorded histories", () => {
     expect(path === "stale" ? isStale : activities.includes(path)).toBe(true);
   });
 
+  it("the tuner's run ends in a task of its own, which a timer begins", () => {
+    const events = historyIn("collective-tuner.own-task-end.json").events ?? [];
+    const areMarkers = events.map((each) => Boolean(each.markerRecordedEventAttributes));
+    const last = events.slice(areMarkers.lastIndexOf(true));
+    const ends = last.map((each) => each.timerFiredEventAttributes?.timerId).filter(Boolean);
+    expect(ends).toHaveLength(1);
+    expect(last.at(-1)?.workflowExecutionContinuedAsNewEventAttributes).toBeTruthy();
+  });
+
   it.each(files)("%s replays", (file) => {
     expect(errors.get(file)).toBeUndefined();
     expect(errors.has(file)).toBe(true);

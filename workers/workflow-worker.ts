@@ -62,6 +62,12 @@ export interface OnDemandLife {
   readonly onDrained?: (client: Client, taskQueue: string) => Promise<void>;
 }
 
+/**
+ * How long workflow code may run without a pause. The SDK (1.24) has an option that its types do not show, and 5 s otherwise, which pass by the clock on a machine that is busy with much else.
+ * Node (20) ends the whole process where that time is over in an async function. Less than a task of the fleet has.
+ */
+const MOST_OF_A_TASK = "25s";
+
 export interface WorkerParts {
   readonly taskQueue: string;
   readonly activities: object;
@@ -99,6 +105,7 @@ export async function runWorkflowWorker(
       activities,
       workflowBundle: workflowBundle(connection.workerPayloads.isEncrypted),
       shutdownGraceTime: "5s",
+      isolateExecutionTimeout: MOST_OF_A_TASK,
       ...tuning,
     } as const;
     const given = onDemand?.version;

@@ -106,10 +106,11 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
   }
 
   function feedSignal({ name, read, ...signal }: Extract<News, { kind: "signal" }>): void {
-    const { bytes, sender, proof } = signal;
-    if (name !== INBOX) return feed({ kind: "unknown-signal", signal: name, bytes, sender });
+    const { bytes, sideBytes = 0, sender, proof } = signal;
+    if (name !== INBOX)
+      return feed({ kind: "unknown-signal", signal: name, bytes, sideBytes, sender });
     const batch = mayBeRead(bytes) || !isBounded(current().ledger) ? read() : undefined;
-    feed({ kind: "inbox", batch, bytes, sender, ...(proof !== undefined && { proof }) });
+    feed({ kind: "inbox", batch, bytes, sideBytes, sender, ...(proof !== undefined && { proof }) });
   }
 
   function feed(event: FleetEvent | Tick, took: Pick<Folded, "cycleMs"> = {}): void {

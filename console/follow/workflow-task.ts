@@ -9,6 +9,7 @@
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import type { temporal } from "@temporalio/proto";
 import { PROOF_HEADER } from "../../protocol/messages.ts";
+import { sideBytes } from "../../protocol/side-bytes.ts";
 import { payloadConverter } from "../../workflows/runtime/payload-converter.ts";
 
 export type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
@@ -18,6 +19,8 @@ export type News =
       readonly kind: "signal";
       readonly name: string;
       readonly bytes: number;
+      /** Of history, beside them. */
+      readonly sideBytes?: number;
       readonly sender: string;
       readonly proof?: string;
       readonly read: () => unknown;
@@ -51,6 +54,7 @@ export interface AcceptedUpdate {
   readonly sender: string;
   /** Of the argument. */
   readonly bytes: number;
+  readonly sideBytes?: number;
   readonly proof?: string;
 }
 
@@ -113,7 +117,10 @@ async function newsOf(
     const name = signal.signalName ?? "";
     // Those of the SDK itself are no news to the fleet.
     if (name.startsWith("__")) return [];
-    const payload = await decoded(signal.input?.payloads?.[0], codecs);
+    const [first, ...others] = signal.input?.payloads ?? [];
+    const payload = await decoded(first, codecs);
+    const payloads = isSet(payload) ? [payload, ...others] : others;
+    const names = [signal.identity, name];
     const proof = valueOf(signal.header?.fields?.[PROOF_HEADER]);
     return [
       {
@@ -121,6 +128,7 @@ async function newsOf(
         name,
         ...(typeof proof === "string" && { proof }),
         bytes: payload?.data?.length ?? 0,
+        ...sideBytes({ payloads, headers: signal.header?.fields, names }),
         sender: signal.identity ?? "",
         read: () => valueOf(payload),
       },
@@ -159,14 +167,19 @@ async function taskOf(
     if (isSet(cancelled)) timers.push({ kind: "cancelled", timerId: cancelled.timerId ?? "" });
     if (isSet(accepted)) {
       const { input, meta } = accepted.acceptedRequest ?? {};
-      const payload = await decoded(input?.args?.payloads?.[0], codecs);
-      const proof = valueOf(await decoded(input?.args?.payloads?.[1], codecs));
+      const [first, second, ...others] = input?.args?.payloads ?? [];
+      const payload = await decoded(first, codecs);
+      const proven = await decoded(second, codecs);
+      const proof = valueOf(proven);
+      const payloads = [payload, proven, ...others].filter(isSet);
+      const names = [meta?.identity, input?.name];
       updates.push({
         name: input?.name ?? "",
         argument: valueOf(payload),
         id: meta?.updateId ?? "",
         sender: meta?.identity ?? "",
         bytes: payload?.data?.length ?? 0,
+        ...sideBytes({ payloads, headers: input?.header?.fields, names }),
         ...(typeof proof === "string" && { proof }),
       });
     }

@@ -18,6 +18,7 @@ import {
   SPACED_RUNS_RULES,
   upgradeLedger,
 } from "../../scheduling/ledger/upgrade.ts";
+import type { Clock } from "../machine.ts";
 import { packNotified } from "./notices.ts";
 import { fold, update, type FleetState, type FleetStep } from "./state.ts";
 import { carriedWords, isAnyWaiting } from "./words.ts";
@@ -61,6 +62,16 @@ export function spendBytes(step: FleetStep, events: number, payloadBytes: number
   const bytes = spent.bytes + BYTES_AN_EVENT + payloadBytes;
   return update(step, { spent: { events: spent.events + events, bytes } });
 }
+
+/** The same for what came; former rules count its value alone. */
+export const spendArrival = (
+  step: FleetStep,
+  events: number,
+  { bytes = 0, sideBytes = 0 }: { readonly bytes?: number; readonly sideBytes?: number },
+): FleetStep => {
+  const isSideCounted = step.state.ledger.applyVersion >= SPACED_RUNS_RULES;
+  return spendBytes(step, events, bytes + (isSideCounted ? sideBytes : 0));
+};
 
 export function mustContinue(state: FleetState): boolean {
   const { spent, deliveries, audits, recovery, estimates, isChangedByHand, isOfAge } = state;
@@ -107,18 +118,29 @@ const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
 
 /** Words that go along with a run that ends; where more have come it hears them first. */
 const MOST_ALONG = 8;
-/** Past this many events it ends with all that its input has room for. */
+/** Past this many events it ends with all that its input has room for, if words come slowly enough. */
 const END_WITH_ANY_EVENTS = 2_400;
+/** Faster, and the server refuses the end: the next task then waits behind all signals that are on their way. */
+const CALM_WORDS_PER_MS = 0.05;
+/** Past this many it ends in any case. A flood has ended by then: the server takes no more than 10,000 signals for a run. */
+const END_IN_A_FLOOD_EVENTS = 20_000;
 
 /**
  * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be
- * refused as well, because of what came meanwhile. So that task hears it and goes on as any other, and a later one, which is short, ends the run.
+ * refused as well, because of what came meanwhile. So that task hears it and goes on as any other, and a later one, which is short, ends the run. `clock`: that rang.
  */
-export function mayEnd(state: FleetState): boolean {
+export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefined): boolean {
   if (isSpent(state)) return true;
-  const isFew = (state.words?.waiting.size ?? 0) <= MOST_ALONG;
-  const isTime = isFew || state.spent.events >= END_WITH_ANY_EVENTS;
+  const count = state.words?.waiting.size ?? 0;
+  const waitedMs = Math.max(1, nowMs - (clock?.atMs ?? nowMs));
+  const isTime = count <= MOST_ALONG || mayEndWith(state, count / waitedMs);
   return isTime && mustContinue(state) && carriedWords(state.words, state.ledger).isAll;
+}
+
+/** Former rules did not look at how fast words come. */
+function mayEndWith({ spent: { events }, ledger }: FleetState, wordsPerMs: number): boolean {
+  const isCalm = ledger.applyVersion < SPACED_RUNS_RULES || wordsPerMs <= CALM_WORDS_PER_MS;
+  return events >= (isCalm ? END_WITH_ANY_EVENTS : END_IN_A_FLOOD_EVENTS);
 }
 
 /** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */

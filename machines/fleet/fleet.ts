@@ -30,7 +30,7 @@ import {
   mustShed,
   ofAgeAtMs,
   spend,
-  spendBytes,
+  spendArrival,
 } from "./continue.ts";
 import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
 import { nextUnsentAtMs, NOTHING_ARRIVED, post, receiveReport } from "./deliveries.ts";
@@ -164,7 +164,7 @@ function append(
 ): FleetStep {
   const { inbox, ledger, words } = begun.state;
   if (isBounded(ledger)) {
-    const spent = spendBytes(begun, 1, event.bytes ?? 0);
+    const spent = spendArrival(begun, 1, event);
     if (event.kind === "unknown-signal")
       return update(spent, { inbox: keepUnknownSignal(inbox, event) });
     const brought = { ...event, lane: laneOf(ledger, event) };
@@ -183,7 +183,7 @@ function appendOrder(
 ): FleetStep {
   const { words, ledger } = begun.state;
   if (words === undefined) return begun;
-  const spent = spendBytes(begun, COST.order, word.bytes ?? 0);
+  const spent = spendArrival(begun, COST.order, word);
   return update(spent, { words: withWord(words, { ...word, lane: laneOf(ledger, word) }) });
 }
 
@@ -207,7 +207,7 @@ function dueAtMs(state: FleetState): number {
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
   // Not if what came meanwhile has to be over first, like a repair.
-  if (begun.state.isEnding && mayEnd(woken.state)) return close(woken);
+  if (begun.state.isEnding && mayEnd(woken.state, nowMs, begun.state.clock)) return close(woken);
   const { words } = woken.state;
   if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
   const questioned = asked(words, woken.state.nextId, nowMs);

@@ -32,6 +32,8 @@ export interface Brought {
   readonly batch: unknown;
   /** Of its payload. */
   readonly bytes?: number;
+  /** Of history, beside them. */
+  readonly sideBytes?: number;
   /** As the client that sent it calls itself. */
   readonly sender?: string;
   /** With which others it waits in one line; absent in that of all others. */
@@ -44,6 +46,7 @@ export interface Brought {
 export interface UnknownSignal {
   readonly signal: string;
   readonly bytes: number;
+  readonly sideBytes?: number;
   readonly sender: string;
 }
 

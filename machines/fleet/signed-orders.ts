@@ -40,6 +40,8 @@ export interface ArrivedOrder {
   /** The bytes of the argument as they came; absent where they are not checked. */
   readonly value?: Uint8Array;
   readonly bytes: number;
+  /** Of history, beside them. */
+  readonly sideBytes?: number;
   readonly sender: string;
   readonly flaw?: SealFlaw;
 }

@@ -67,14 +67,34 @@ it("that was taken is refused as the workflow says", async () => {
   await expect(order()).rejects.toMatchObject(why);
 });
 
-it("of which nobody knows says so", async () => {
-  const late = new WorkflowUpdateRPCTimeoutOrCancelledError("late", {
-    cause: (grpc(4, "deadline exceeded") as Error).cause as Error,
+it.each([
+  [1, "cancelled"],
+  [2, "received RST_STREAM with code 2"],
+  [4, "deadline exceeded"],
+  [10, "shard status unknown"],
+  [13, "stream ended"],
+  [14, "connection dropped"],
+])("of which nobody knows says so: status %i, %s", async (code, details) => {
+  const lost = grpc(code, details);
+  const late = new WorkflowUpdateRPCTimeoutOrCancelledError(details, {
+    cause: lost.cause as Error,
   });
-  const { given, order } = saying([late], []);
+  const { given, order } = saying([code === 4 ? late : lost], []);
   await expect(order()).rejects.toMatchObject({
     code: "NO_CONNECTION",
-    message: expect.stringContaining("may still be carried out"),
+    message: expect.stringMatching(/[^.]\. The order may still be carried out: .* fleet eu before/),
   });
   expect(given).toHaveLength(1);
+});
+
+it.each([
+  [3, "no such update"],
+  [7, "no rights"],
+  [9, "Workflow Task in failed state"],
+  [12, "unknown method"],
+])("that the server has refused says no such thing: status %i, %s", async (code, details) => {
+  const { order } = saying([grpc(code, details)], []);
+  await expect(order()).rejects.toMatchObject({
+    message: expect.not.stringContaining("may still be carried out"),
+  });
 });

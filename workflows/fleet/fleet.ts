@@ -141,8 +141,8 @@ export async function fleet(input: FleetInput): Promise<never> {
     const batch = mayBeRead(arrived.bytes) || !isBounded(state().ledger) ? read() : undefined;
     feed({ kind: "inbox", batch, ...arrived });
   });
-  onUnknownSignal(({ signal, bytes, sender }) =>
-    feed({ kind: "unknown-signal", signal, bytes, sender }),
+  onUnknownSignal(({ signal, bytes, sideBytes = 0, sender }) =>
+    feed({ kind: "unknown-signal", signal, bytes, sideBytes, sender }),
   );
   acceptOrders({ state, feed });
   answerQueries(state);

@@ -29,7 +29,7 @@ import {
 } from "../../protocol/messages.ts";
 import { drive } from "../runtime/drive.ts";
 import { answerAboutDisbelieved, BY_ACTIVITY } from "../runtime/proven-words.ts";
-import { flawedInput, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
+import { flawedInput, onHeavyWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 import { keepHeard, settleHeard } from "../runtime/word-gate.ts";
 
 const REPORT_TIMEOUT_MS = 30_000;
@@ -74,6 +74,7 @@ export async function presence(input: PresenceInput): Promise<never> {
   );
   onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
   onUnknownSignal(() => feed({ kind: "unknown-signal" }));
+  onHeavyWords(() => feed({ kind: "unknown-signal" }));
   answerAboutDisbelieved();
   const { next } = await until((state) => state.next !== undefined);
   return continueAsNew<typeof presence>(next ?? input);

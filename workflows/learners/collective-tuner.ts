@@ -13,9 +13,11 @@ import {
   ApplicationFailure,
   condition,
   continueAsNew,
+  patched,
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
+  sleep,
 } from "@temporalio/workflow";
 import type { CollectiveActivities } from "../../protocol/collectives-contract.ts";
 import type { CollectiveReward } from "../../domain/bandwidth/collective-evidence.ts";
@@ -52,6 +54,7 @@ import { collectiveSummary } from "./collective-summary.ts";
 const CONTINUE_AT_EVENTS = 400;
 const EVENTS_PER_REPORT = 4;
 const EVENTS_PER_POLICY = 3;
+const OWN_TASK_AFTER_MS = 1;
 
 const { tunePolicy } = proxyLocalActivities<CollectiveActivities>({
   summary: "the next policy to measure",
@@ -114,9 +117,15 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
       continue;
     }
     const hasOverlap = pending();
-    if (hasOverlap === undefined) break;
-    await make(hasOverlap);
-    show();
+    if (hasOverlap !== undefined) {
+      await make(hasOverlap);
+      show();
+      continue;
+    }
+    // Not in the task in which a local activity has ended: its answer comes before reports that are in the same task, which the run would never hear (decision 173).
+    if (!patched("own-task-end")) break;
+    await sleep(OWN_TASK_AFTER_MS);
+    if (mayEnd()) break;
   }
   return continueAsNew<typeof collectiveTuner>({
     fleet,
@@ -128,6 +137,11 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
   /** Nobody is left waiting for an answer. */
   function mayContinue(): boolean {
     return events >= CONTINUE_AT_EVENTS && allHandlersFinished();
+  }
+
+  /** Also nothing has come that the next run would not know. */
+  function mayEnd(): boolean {
+    return mayContinue() && !areWordsWaiting() && pending() === undefined;
   }
 
   /** A world that is due; that without overlap goes first. */

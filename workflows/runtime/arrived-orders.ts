@@ -7,11 +7,14 @@
 
 import { currentUpdateInfo, type ActivateInput } from "@temporalio/workflow";
 import { flawOf, type SealFlaw } from "../../protocol/seal.ts";
+import { sideBytes } from "../../protocol/side-bytes.ts";
 
 interface Note {
   readonly sender: string;
   readonly value: Uint8Array;
   readonly flaw?: SealFlaw;
+  /** Of history, beside the value; absent where it is next to nothing. */
+  readonly sideBytes?: number;
 }
 
 /** Nobody knows how it was encrypted, so it counts as if it was not: a flood must not wash the flaw of an order away. */
@@ -40,6 +43,11 @@ export function noteUpdates(jobs: readonly Job[]): void {
     notes.set(id, {
       sender: doUpdate?.meta?.identity ?? "",
       value,
+      ...sideBytes({
+        payloads: doUpdate?.input,
+        headers: doUpdate?.headers,
+        names: [doUpdate?.meta?.identity, doUpdate?.name],
+      }),
       ...(flaw !== undefined && { flaw }),
     });
     const [oldest] = notes.keys();

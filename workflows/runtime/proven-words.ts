@@ -11,7 +11,7 @@ import type { JobActivities } from "../../protocol/control-contract.ts";
 import { disbelievedQuery } from "../../protocol/messages.ts";
 import type { Proven, WordActivities } from "../../protocol/word-proof.ts";
 import { arrivedOrder } from "./arrived-orders.ts";
-import { flawedInput } from "./signal-intake.ts";
+import { flawedInput, weigh } from "./signal-intake.ts";
 import {
   areWordsWaiting,
   askForProof,
@@ -90,6 +90,7 @@ export function onProvenUpdate<Order, Answer>(
     update,
     (order, proof) => {
       const arrived = arrivedOrder(proof);
+      weigh(arrived);
       if (!needsProof(name) || isQuestion(order)) return carryOut(order);
       return new Promise<Answer>((answer, refuse) => {
         holdBack({

@@ -20,6 +20,7 @@ import {
 import type { Payload } from "@temporalio/common";
 import { PROOF_HEADER, wordUpdate, type JobWord } from "../../protocol/messages.ts";
 import { flawOf, type CameFlawed, type SealFlaw } from "../../protocol/seal.ts";
+import { sideBytes } from "../../protocol/side-bytes.ts";
 import { arrivedOrder, noteUpdates } from "./arrived-orders.ts";
 import { payloadConverter } from "./payload-converter.ts";
 import { holdBack, needsProof, noteHeard } from "./word-gate.ts";
@@ -29,6 +30,8 @@ export interface Arrival<Value> {
   readonly read: () => Value;
   /** Of its payload. */
   readonly bytes: number;
+  /** Of history, beside them; absent where it is next to nothing. */
+  readonly sideBytes?: number;
   /** As its client calls itself; anybody may claim any name. */
   readonly sender: string;
   /** Of the sender's role (`protocol/word-proof.ts`), as it came; absent where none came. */
@@ -53,6 +56,7 @@ const NAMELESS = { bytes: 0, sender: "", value: new Uint8Array() } as const;
 /** Of this run: the SDK gives every run its own copy of a module that is not preloaded. */
 const handlers = new Map<string, (arrival: Arrival<unknown>) => void>();
 const early: Job[] = [];
+let countHeavy: (() => void) | undefined;
 let handleUnknown: ((arrival: UnknownArrival) => void) | undefined;
 let isStarted = false;
 let inputFlaw: SealFlaw | undefined;
@@ -114,10 +118,29 @@ export function acceptWords(): void {
  * For workflows that left junk to the SDK before: their runs counted none of it, and a replay must continue as new where they did. The marker
  * comes with the first junk of a run.
  */
-export const onJunk = (count: () => void): void =>
+export function onJunk(count: () => void): void {
   onUnknownSignal(() => {
     if (patched("junk-signals")) count();
   });
+  onHeavyWords(count);
+}
+
+/** Of history: a word counts as one more for each. The server ends a run of 50 MiB. */
+const HEAVY_BYTES = 16 * 1024;
+
+/** For runs that continue as new by a count of events: it is called once for each piece of a large word. The marker comes with the first of a run. */
+export function onHeavyWords(count: () => void): void {
+  countHeavy = count;
+}
+
+export function weigh({
+  bytes,
+  sideBytes = 0,
+}: Pick<Arrival<unknown>, "bytes" | "sideBytes">): void {
+  const pieces = Math.floor((bytes + sideBytes) / HEAVY_BYTES);
+  if (pieces === 0 || countHeavy === undefined || !patched("heavy-words")) return;
+  for (let piece = 0; piece < pieces; piece += 1) countHeavy();
+}
 
 /** Takes the signals that have no handler, instead of the SDK, which would keep them for one that may yet be set. */
 export function onUnknownSignal(handle: (arrival: UnknownArrival) => void): void {
@@ -163,6 +186,7 @@ function deliver({ signalWorkflow: signal }: Job): boolean {
 
 /** To its handler, at once or when its sender is proven; the handler is then that of the moment. */
 function pass(signal: string, arrival: Arrival<unknown>): void {
+  weigh(arrival);
   const hear = (): void => handlers.get(signal)?.(arrival);
   const refuse = (): void => handleUnknown?.({ ...arrival, signal });
   const word = { signal, word: arrival, sender: arrival.sender, hear, refuse };
@@ -173,11 +197,13 @@ function pass(signal: string, arrival: Arrival<unknown>): void {
 
 function dropStray({ signalWorkflow: signal }: Job): boolean {
   if (handleUnknown === undefined || !isSet(signal)) return false;
-  handleUnknown({ ...arrivalOf(signal), signal: signal.signalName ?? "" });
+  const arrival = arrivalOf(signal);
+  weigh(arrival);
+  handleUnknown({ ...arrival, signal: signal.signalName ?? "" });
   return true;
 }
 
-function arrivalOf({ input, identity, headers }: Signal): Arrival<unknown> {
+function arrivalOf({ input, identity, headers, signalName }: Signal): Arrival<unknown> {
   const payload: Payload | undefined = input?.[0];
   const header = headers?.[PROOF_HEADER];
   const proof = header ? payloadConverter.fromPayload<unknown>(header) : undefined;
@@ -186,6 +212,7 @@ function arrivalOf({ input, identity, headers }: Signal): Arrival<unknown> {
   return {
     read: () => (payload === undefined ? undefined : payloadConverter.fromPayload(payload)),
     bytes: value.length,
+    ...sideBytes({ payloads: input, headers, names: [identity, signalName] }),
     sender: identity ?? "",
     ...(typeof proof === "string" && { proof }),
     value,

@@ -92,6 +92,63 @@ describe("a run that has set out to end", () => {
     fleet.feed({ kind: "handlers-finished" });
     expect(fleet.take("continue-as-new").input.words).toHaveLength(8);
   });
+
+  it.each([
+    { rules: SPACED_RUNS_RULES, waitedMs: 2_000, want: "finish-handlers" },
+    { rules: SPACED_RUNS_RULES, waitedMs: 1_999, want: "check" },
+    { rules: SPACED_RUNS_RULES - 1, waitedMs: 1, want: "finish-handlers" },
+  ] as const)(
+    "by rules $rules, a long one with a hundred words after $waitedMs ms: $want",
+    ({ rules, waitedMs, want }) => {
+      const ledger = { ...readyLedger(fleetShape([{ hosts: [{}, {}] }])), applyVersion: rules };
+      const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledger) });
+      const said = (count: number): void => {
+        for (let at = 0; at < count; at += 1)
+          fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+      };
+      said(2_300);
+      for (let slice = 0; slice < 3; slice += 1) {
+        fleet.tick();
+        fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+      }
+      said(100);
+      const { atMs = 0 } = fleet.state().clock ?? {};
+      fleet.feed({ kind: "tick" }, atMs + waitedMs);
+      fleet.take(want);
+    },
+  );
+
+  it("ends in the flood itself when it has become too long", () => {
+    const fleet = ending({ areWordsSigned: true });
+    const hasEnded = (): boolean => fleet.open.some(({ kind }) => kind === "finish-handlers");
+    let turns = 0;
+    while (!hasEnded()) {
+      for (let at = 0; at < 1_000; at += 1)
+        fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+      fleet.tick();
+      if (hasEnded()) break;
+      fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+      turns += 1;
+    }
+    expect(turns).toBe(19);
+  });
+});
+
+it.each([
+  { rules: SPACED_RUNS_RULES, want: true },
+  { rules: SPACED_RUNS_RULES - 1, want: false },
+])("by rules $rules, headers count for the end of a run: $want", ({ rules, want }) => {
+  const ledger = { ...readyLedger(fleetShape([{ hosts: [{}] }])), applyVersion: rules };
+  const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+    state: openFleet({ name: "eu", ledger: packLedger(ledger) }, 0, 0),
+    commands: [],
+  });
+  const sideBytes = 4_000_000;
+  fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, sideBytes });
+  for (let at = 0; at < 4; at += 1)
+    fleet.feed({ kind: "unknown-signal", signal: "x", bytes: 0, sideBytes, sender: "mallory" });
+  fleet.feed({ kind: "tick" });
+  expect(fleet.state().isEnding).toBe(want);
 });
 
 describe("a run that operators have changed", () => {
