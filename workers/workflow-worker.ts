@@ -66,7 +66,7 @@ export interface OnDemandLife {
  * How long workflow code may run without a pause. The SDK (1.24) has an option that its types do not show, and 5 s otherwise, which pass by the clock on a machine that is busy with much else.
  * Node (20) ends the whole process where that time is over in an async function. Less than a task of the fleet has.
  */
-const MOST_OF_A_TASK = "25s";
+export const LONG_WORKFLOW_CODE = { isolateExecutionTimeout: "25s" } as const;
 
 export interface WorkerParts {
   readonly taskQueue: string;
@@ -105,7 +105,7 @@ export async function runWorkflowWorker(
       activities,
       workflowBundle: workflowBundle(connection.workerPayloads.isEncrypted),
       shutdownGraceTime: "5s",
-      isolateExecutionTimeout: MOST_OF_A_TASK,
+      ...LONG_WORKFLOW_CODE,
       ...tuning,
     } as const;
     const given = onDemand?.version;
