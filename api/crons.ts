@@ -220,7 +220,7 @@ export async function deleteCron(
 const noSuch = ({ fleet }: ServedFleet, cron: string): OrbweaverError =>
   new OrbweaverError(
     "NOT_FOUND",
-    `fleet ${fleet} has no schedule ${cron}. \`orbweaver cron list\` lists them.`,
+    `fleet ${fleet} has no schedule ${cron}. Schedules are called by their ids, which \`orbweaver cron list\` shows.`,
   );
 
 interface FoundCron {

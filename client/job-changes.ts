@@ -7,9 +7,11 @@
 
 import type { Client } from "@temporalio/client";
 import { decodeFromPayloadsAtIndex } from "@temporalio/common/lib/internal-non-workflow/index.js";
+import { claimedIn, provenSigner } from "../access/job-proof.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { RunReport } from "../protocol/agent-contract.ts";
 import { killSignal } from "../protocol/messages.ts";
+import { PROOF_MEMO } from "../protocol/signed-job.ts";
 import { asked } from "./server-error.ts";
 
 export interface JobChange {
@@ -20,6 +22,8 @@ export interface JobChange {
   readonly principal?: string;
   /** The sender's word. */
   readonly identity: string;
+  /** Of a start: by whose key the job was signed. The name is the signer's own word; the signature fits the key. */
+  readonly signer?: { readonly name: string; readonly publicKey: string };
   /** Why a host refused the order; its agent is the sender. Absent otherwise. */
   readonly why?: string;
 }
@@ -39,12 +43,14 @@ export async function jobChanges(client: Client, jobId: JobId): Promise<readonly
     if (scheduled) activities.set(String(event.eventId), scheduled.activityType?.name ?? "");
     const found = changeIn(event) ?? (await refusalIn(client, event, activities));
     if (found === undefined) continue;
+    const signer = await signerIn(client, event, jobId);
     const seconds = Number(event.eventTime?.seconds ?? 0);
     const name = event.principal?.name ?? "";
     changes.push({
       ...found,
       atMs: seconds * 1_000 + Math.floor((event.eventTime?.nanos ?? 0) / 1e6),
       ...(name !== "" && { principal: name }),
+      ...(signer !== undefined && { signer }),
     });
   }
   return changes;
@@ -64,6 +70,21 @@ async function refusalIn(
   const report = await decodeFromPayloadsAtIndex<RunReport>(loadedDataConverter, 0, payloads);
   if (report.cause?.code !== REFUSED) return undefined;
   return { act: `${name} refused`, identity: ended.identity ?? "", why: report.cause.message };
+}
+
+/** Undefined for another event than a start, for a job without a signature, and for a signature that is forged or another job's. */
+async function signerIn(
+  client: Client,
+  event: HistoryEvent,
+  jobId: JobId,
+): Promise<JobChange["signer"]> {
+  const memo = event.workflowExecutionStartedEventAttributes?.memo?.fields?.[PROOF_MEMO];
+  if (!memo) return undefined;
+  const proof: unknown = await decodeFromPayloadsAtIndex(client.options.loadedDataConverter, 0, [
+    memo,
+  ]);
+  const claimed = claimedIn(proof);
+  return claimed && provenSigner(proof, { jobId, keys: [claimed.publicKey] });
 }
 
 type HistoryEvent = NonNullable<

@@ -123,7 +123,7 @@ function refusal(refused: readonly Refused[], { fleet, isNot }: Refusing): Orbwe
   );
   return new OrbweaverError(
     "NEVER_STARTS",
-    `${lines.join("\n")}\nIt was not ${isNot}. Change the job, or have it wait for a fleet that is to change: --queue-anyway (in the library isQueuedAnyway).`,
+    `${lines.join("\n")}\nIt was not ${isNot}. Change the job, or have it wait for a fleet that is to change: --queue-anyway.`,
     { details: { jobs } },
   );
 }

@@ -26,7 +26,7 @@ export async function checkPredecessors(
   const these = missing.join(", ");
   throw new OrbweaverError(
     "NOT_FOUND",
-    `after: the server knows no job ${these}, so nothing can wait for it. A job can be waited for from its submission until the server forgets it, some time after its end; one that only the history database remembers cannot. Submit it first, or leave it out of after.`,
+    `after: there is no job ${these}, or it ended so long ago that it was deleted. Name jobs by the ids that \`submit\` printed (\`orbweaver list --all\` shows them), or leave ${missing.length === 1 ? "it" : "them"} out.`,
     { details: { missing } },
   );
 }

@@ -80,7 +80,7 @@ export function translated(error: unknown, subject: string): unknown {
       ? new OrbweaverError("NOT_ALLOWED", `${subject} has already ended`, { cause: error })
       : new OrbweaverError(
           "NOT_FOUND",
-          `${subject} does not exist, or ended so long ago that it was deleted. \`orbweaver list --all\` lists the jobs.`,
+          `${subject} does not exist, or ended so long ago that it was deleted. Jobs are called by their ids, which \`orbweaver list --all\` shows.`,
           { cause: error },
         );
   }

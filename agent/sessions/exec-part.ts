@@ -42,8 +42,10 @@ export function execPart(place: ExecPlace, start: SessionStart, voice: SessionVo
       ? execTrouble(command[0] ?? "", { cwd: plan.cwd, path: env["PATH"] })
       : undefined;
   if (trouble !== undefined) {
-    voice.write(CHANNEL.errors, Buffer.from(`orbweaver: ${trouble.message}\n`));
-    return ended(voice, { exitCode: NOT_FOUND });
+    const isThere = trouble.code !== "ENOENT";
+    const said = `${command[0] ?? ""}: ${isThere ? "may not be executed" : "command not found"}`;
+    voice.write(CHANNEL.errors, Buffer.from(`orbweaver: ${said}\n`));
+    return ended(voice, { exitCode: isThere ? NOT_EXECUTED : NOT_FOUND });
   }
   const noTerminal = terminal === undefined ? undefined : terminalTrouble();
   if (noTerminal !== undefined) {

@@ -10,6 +10,7 @@ import type { DependencyEvent } from "../../domain/job/dependency.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
 import { durationText } from "../../domain/values/dimensions.ts";
+import { shellQuoted } from "../../lib/shell-word.ts";
 
 export interface SbatchScript {
   /** The job file, as plain data. */
@@ -51,15 +52,20 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   partition: "name a cluster with --cluster, or a type of GPU with --gpu-type",
   constraint: "name a type of GPU with --gpu-type",
   nodelist: "hosts are named <cluster>/<host> in constraints.hosts",
-  mem: "a launch may use the host's memory",
-  "cpus-per-task": "a launch may use the host's processors",
+  mem: "a job has its GPUs' share of the host's memory; --mem-per-gpu asks for an amount",
+  "cpus-per-task":
+    "a job has its GPUs' share of the host's processors; --cpus-per-gpu asks for a number",
   ntasks: "one process runs on each host",
   "ntasks-per-node": "one process runs on each host",
   "kill-on-invalid-dep":
     "the job ends with DEPENDENCY_FAILED; --on-failed-dependency release lets it run",
   qos: "priority and quota belong to the tenant",
-  "mail-type": "no mail is sent",
-  "mail-user": "no mail is sent",
+  "mail-type": "no mail is sent; `notify` of a job file tells a webhook",
+  "mail-user": "no mail is sent; `notify` of a job file tells a webhook",
+  exclusive: "a job's GPUs are its own, and other jobs may have the host's other ones",
+  export: "a job has no variable of the shell that submits it; `run.env` of a job file names some",
+  requeue: "a job whose host is lost starts again by itself; `retry` counts for its own failures",
+  signal: "`run.checkpoint` of a job file names the signal and how long it is waited for",
 };
 
 /** Throws BAD_INPUT, with the line, for an option whose value cannot be read, and for a script that asks for no GPU. */
@@ -81,7 +87,9 @@ export function readSbatch(
       if (name === "")
         throw new OrbweaverError(
           "BAD_INPUT",
-          `${place}: ${value} is no option. Put values with spaces in quotes.`,
+          value === "hetjob"
+            ? `${place}: a job of unlike parts has no counterpart. Write a job file for each part; with --group they are listed and cancelled as one.`
+            : `${place}: ${value} is no option. Put values with spaces in quotes.`,
         );
       options.set(name, { value, place });
     }
@@ -100,18 +108,24 @@ export function readSbatch(
     );
   };
   const dependency = read("dependency", dependencyOf);
+  const array = read("array", arrayOf);
+  const workdir = read("chdir", textOf) ?? cwd;
   const job = {
     name: read("job-name", (name) => name.replace(/[^A-Za-z0-9._/-]+/g, "-")) ?? basename(file),
     ...given("tenant", read("account", textOf)),
     ...given("priority", read("priority", wholeOf)),
     ...gpusOf(read, file),
     ...given("timeLimit", read("time", timeOf)),
-    ...given("array", read("array", arrayOf)),
+    ...given("array", array),
+    ...perGpuOf(read),
     ...given("after", dependency?.after),
     ...(options.has("hold") && { hold: read("hold", () => true) }),
     run: {
-      command: [...interpreterOf(lines[0] ?? "", file), withSlurmNames(lines)],
-      workdir: read("chdir", textOf) ?? cwd,
+      command: withSlurmNames([...interpreterOf(lines[0] ?? "", file), lines.join("\n")], {
+        workdir,
+        isArray: array !== undefined,
+      }),
+      workdir,
       launch: "per-host",
     },
   };
@@ -165,21 +179,47 @@ function optionsOf(words: string): readonly (readonly [name: string, value: stri
 
 /** The GPUs of all nodes together, and their type. */
 function gpusOf(read: Reader, file: string): object {
-  const nodes = read("nodes", (value) => wholeOf(value.split("-").at(-1) ?? "")) ?? 1;
+  const saidNodes = read("nodes", (value) => wholeOf(value.split("-").at(-1) ?? ""));
+  const nodes = saidNodes ?? 1;
   const all = read("gpus", typedCount);
   const each = read("gpus-per-node", typedCount) ?? read("gres", gresOf);
-  const gpus = all?.count ?? (each === undefined ? undefined : each.count * nodes);
+  const ofTask = (all ?? each) ? undefined : read("gpus-per-task", typedCount);
+  const gpus =
+    all?.count ??
+    (each === undefined ? undefined : each.count * nodes) ??
+    (ofTask === undefined ? undefined : ofTask.count * tasksOf(read, nodes));
   if (gpus === undefined || gpus < 1)
     throw new OrbweaverError(
       "BAD_INPUT",
       `${file} asks for no GPUs. Write #SBATCH --gpus=8, or --gpus-per-node with --nodes.`,
     );
-  const type = all?.type ?? each?.type;
+  const type = (all ?? each ?? ofTask)?.type;
+  const isOneHost = nodes === 1 && (ofTask === undefined || saidNodes !== undefined);
   const constraints = {
     ...(type !== undefined && { gpuTypes: [type.toUpperCase()] }),
-    ...(nodes === 1 && { sameHost: true }),
+    ...(isOneHost && { sameHost: true }),
   };
   return { gang: gpus, ...(Object.keys(constraints).length > 0 && { constraints }) };
+}
+
+const tasksOf = (read: Reader, nodes: number): number =>
+  read("ntasks", wholeOf) ?? nodes * (read("ntasks-per-node", wholeOf) ?? 1);
+
+function perGpuOf(read: Reader): object {
+  const cpus = read("cpus-per-gpu", wholeOf);
+  const memory = read("mem-per-gpu", sizeOf);
+  const isSaid = cpus !== undefined || memory !== undefined;
+  return isSaid
+    ? { resources: { perGpu: { ...given("cpus", cpus), ...given("memory", memory) } } }
+    : {};
+}
+
+const SIZE_UNITS: Readonly<Record<string, string>> = { K: "KiB", M: "MiB", G: "GiB", T: "TiB" };
+
+/** `64G`; without a letter, mebibytes. */
+function sizeOf(value: string): string | undefined {
+  const [, count, unit = ""] = /^(\d{1,9})([KMGT]?)$/i.exec(value) ?? [];
+  return count === undefined ? undefined : `${count} ${SIZE_UNITS[unit.toUpperCase()] ?? "MiB"}`;
 }
 
 interface TypedCount {
@@ -279,11 +319,24 @@ function interpreterOf(first: string, file: string): readonly string[] {
 
 const SHELL = /\b(ba|z|k|da)?sh\b/;
 
-const SLURM_NAMES =
-  'export SLURM_JOB_ID="$ORBWEAVER_JOB_ID" SLURM_ARRAY_TASK_ID="$ARRAY_INDEX" SLURM_NODEID="$NODE_RANK" SLURM_NNODES="$NNODES"';
-
-/** The script of a shell, with the variables that scripts of Slurm read most; others are left as they are. */
-function withSlurmNames(lines: readonly string[]): string {
-  const [first = "", ...rest] = lines;
-  return [...(SHELL.test(first) ? [SLURM_NAMES] : []), ...rest].join("\n");
+/**
+ * The command under the variables that batch scripts read most. Left out are those by which libraries take themselves to be steps of `srun` (`SLURM_PROCID`,
+ * `SLURM_NTASKS`): they would then look for its other steps.
+ */
+function withSlurmNames(
+  command: readonly string[],
+  { workdir, isArray }: { readonly workdir: string; readonly isArray: boolean },
+): readonly string[] {
+  const names = [
+    'SLURM_JOB_ID="$ORBWEAVER_JOB_ID"',
+    'SLURM_JOB_NAME="$ORBWEAVER_JOB_NAME"',
+    `SLURM_SUBMIT_DIR=${shellQuoted(workdir)}`,
+    'SLURM_NODEID="$NODE_RANK"',
+    'SLURM_NNODES="$NNODES"',
+    'SLURM_JOB_NUM_NODES="$NNODES"',
+    ...(isArray
+      ? ['SLURM_ARRAY_JOB_ID="$ORBWEAVER_JOB_ID"', 'SLURM_ARRAY_TASK_ID="$ARRAY_INDEX"']
+      : []),
+  ];
+  return ["/bin/sh", "-c", `export ${names.join(" ")}; exec "$@"`, "sh", ...command];
 }

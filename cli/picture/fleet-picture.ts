@@ -12,6 +12,7 @@ import { readGpus, summaryText } from "../../page/map/gpus.ts";
 import { layOut } from "../../page/map/layout.ts";
 import { createStore } from "../../page/store.ts";
 import { counted, durationText } from "../../page/text.ts";
+import { timeText } from "../../domain/values/wall-time.ts";
 import { codeOf, queueRows, type QueueRow } from "../../page/views/queue-rows.ts";
 import { createSvgBrush, type SvgBrush } from "./svg-brush.ts";
 
@@ -43,8 +44,12 @@ export function fleetPicture({ fleet, ledger, mode, nowMs }: FleetPicture): stri
 
   const words = createSvgBrush();
   write(words, { text: `fleet ${fleet}`, x: 0, y: 42, font: "600 20px" });
-  const time = `${new Date(nowMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-  write(words, { text: `${summaryText(book)} · ${time}`, x: 0, y: 62, colour: THEME.quiet });
+  write(words, {
+    text: `${summaryText(book)} · ${timeText(nowMs)}`,
+    x: 0,
+    y: 62,
+    colour: THEME.quiet,
+  });
   writeLegend(words, painting.legend);
   const top = MAP_TOP + layout.height + 24;
   writeQueue(words, { rows, top, nowMs });

@@ -46,6 +46,8 @@ export async function attendJob(context: CommandContext, job: JobHandle): Promis
     else if (signal === "HUP") leave(EXIT.hungUp);
     else if (signal === "TERM" || signal === "QUIT") cancel();
   });
+  // While it was being submitted.
+  if (context.io.interrupted.aborted) interrupt();
   try {
     const outcome = await followJob(context, job, {
       output: { isRaw: true },

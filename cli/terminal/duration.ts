@@ -12,10 +12,7 @@ export function durationText(lengthMs: number): string {
   return `${String(days)}d${twoDigits(hours % 24)}h`;
 }
 
-/** `2031-04-05 06:07:08 UTC`. */
-export function timeText(atMs: number): string {
-  return `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-}
+export { timeText } from "../../domain/values/wall-time.ts";
 
 /** `1 GPU`, `2 GPUs`. */
 export function counted(count: number, noun: string): string {

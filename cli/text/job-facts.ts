@@ -7,6 +7,9 @@ import { needText } from "../../domain/job/job-resources.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 import { shellQuoted } from "../../lib/shell-word.ts";
 
+/** Characters that name tasks. */
+const MOST_TASKS = 30;
+
 type Fact = readonly [label: string, value: string | undefined];
 
 export function specFacts(spec: JobSpec): readonly Fact[] {
@@ -50,8 +53,11 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
 
 function arrayText(array: JobSpec["array"]): string | undefined {
   if (array === undefined) return undefined;
-  const { count, parallel } = array;
-  return parallel < count ? `${String(count)}, at most ${String(parallel)} at once` : String(count);
+  const { count, parallel, tasks } = array;
+  const most = parallel < count ? `, at most ${String(parallel)} at once` : "";
+  if (tasks === undefined) return `${String(count)}${most}`;
+  const some = tasks.length > MOST_TASKS ? `${tasks.slice(0, MOST_TASKS)}…` : tasks;
+  return `${some} of 0 to ${String(count - 1)}${most}; the others count as cancelled`;
 }
 
 function gangText({ gpus, min, timeoutMs }: JobSpec["gang"]): string {

@@ -5,25 +5,22 @@
  * Names and units are OpenMetrics'; no label has a job's name. Cost of an event: O(what it granted, evicted, ended).
  */
 
-import {
-  Counter,
-  Histogram,
-  Summary,
-  type OpenMetricsContentType,
-  type Registry,
-} from "prom-client";
+import { Counter, Histogram, type OpenMetricsContentType, type Registry } from "prom-client";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { gpuCountOf, type Eviction, type Lease } from "../../domain/lease/lease.ts";
 import { leaseId, token as tokenOf } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import { endedRuns } from "./ended-runs.ts";
+import { quotaClock } from "./quota-clock.ts";
 
 /** 10 ms to a week, in steps of about three. */
 const WAIT_BUCKETS: readonly number[] = [
   0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000, 3_600, 10_800, 36_000, 86_400, 259_200,
   604_800,
 ];
+/** A second to a week, for each of up to 200 tenants. */
+const TENANT_BUCKETS: readonly number[] = [1, 60, 600, 3_600, 21_600, 86_400, 604_800];
 /** A second to a week. */
 const RUN_BUCKETS: readonly number[] = [
   1, 10, 60, 300, 1_800, 3_600, 10_800, 36_000, 86_400, 259_200, 604_800,
@@ -44,6 +41,7 @@ export function fleetCounters(
   const { requests, cycles, candidates, cycleTimes, runs, waits } = counters;
   /** When the leases that are being given up were ordered to be. */
   const ordered = new Map<Lease["id"], number>();
+  const quotaWaits = quotaClock();
   beginAtZero(counters);
   return { fold };
 
@@ -62,6 +60,7 @@ export function fleetCounters(
     }
     if (event.kind !== "plan") return;
     const { plan, nowMs } = event;
+    quotaWaits.look(plan, ledger, nowMs);
     const { method } = plan.stats;
     cycles.inc({ method });
     if (cycleMs !== undefined) cycleTimes.observe({ method }, cycleMs / 1_000);
@@ -95,6 +94,8 @@ export function fleetCounters(
     grants.inc({ class: lease.class, tenant });
     granted.inc({ class: lease.class }, gpuCountOf(lease.gpus));
     waits.observe({ class: lease.class, phase: "queue" }, seconds);
+    const ofQuota = Math.min(seconds, quotaWaits.taken(lease.jobId) / 1_000);
+    waits.observe({ class: lease.class, phase: "quota" }, ofQuota);
     tenantWaits.observe({ tenant }, seconds);
   }
 
@@ -137,7 +138,7 @@ const reasonOf = ({ jobId }: Lease, { forJob }: Eviction): "growth" | "preemptio
 function beginAtZero(counters: Counters): void {
   const { preemptions, lost, cycles, items, waits, runs, evictionTimes, cycleTimes } = counters;
   for (const name of JOB_CLASSES) {
-    for (const phase of ["queue", "deliver"]) waits.zero({ class: name, phase });
+    for (const phase of ["queue", "quota", "deliver"]) waits.zero({ class: name, phase });
     for (const reason of ["preemption", "growth"]) {
       preemptions.inc({ class: name, reason }, 0);
       lost.inc({ class: name, reason }, 0);
@@ -201,16 +202,16 @@ function countersOf(registry: Registry<OpenMetricsContentType>) {
   );
   const waits = new Histogram({
     name: "orbweaver_wait_seconds",
-    help: "From a request to its grant (queue), and from the grant to its delivery (deliver).",
+    help: "From a request to its grant (queue), of that the part in which it waited for its tenant's quota (quota), and from the grant to its delivery (deliver).",
     labelNames: ["class", "phase"],
     buckets: [...WAIT_BUCKETS],
     registers,
   });
-  const tenantWaits = new Summary({
+  const tenantWaits = new Histogram({
     name: "orbweaver_tenant_wait_seconds",
     help: "From a request to its grant, by tenant.",
     labelNames: ["tenant"],
-    percentiles: [],
+    buckets: [...TENANT_BUCKETS],
     registers,
   });
   const runs = new Histogram({

@@ -1,8 +1,12 @@
 /**
- * @file Wall times without a zone, as traces have them, taken as if they were UTC.
+ * @file Wall times as text: those of traces, which have no zone and are taken as if they were UTC, and those that people read.
  *
  * Differences are right as long as no clock change lies between; no trace says in which zone it was written.
  */
+
+/** `2031-04-05 06:07:08 UTC`: to the second, rounded down. */
+export const timeText = (atMs: number): string =>
+  `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 /** `2017-10-27 00:23:25`, with `T`, a fraction or a `Z`; `undefined` for a time that no calendar has. */
 export function wallTimeMs(text: string): number | undefined {

@@ -3,6 +3,7 @@
 import { runBandwidthText } from "../../domain/lease/bandwidth-note.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { preemptedText } from "../../domain/lease/preempted.ts";
+import { timeText } from "../../domain/values/wall-time.ts";
 import type { AttemptView, JobView } from "../../protocol/job.ts";
 
 /** Its state, why it waits, the hosts that it runs on, and how its runs ended. */
@@ -40,11 +41,11 @@ function headline({ jobId, state, attempts, submittedAtMs }: JobView): string {
   const last = attempts.at(-1);
   switch (state) {
     case "pending":
-      return `Waiting since ${clock(last?.endedAtMs ?? submittedAtMs)}`;
+      return `Waiting since ${timeText(last?.endedAtMs ?? submittedAtMs)}`;
     case "held":
       return "On hold until it is released";
     case "running":
-      return `On ${last === undefined ? "its hosts" : last.gpus.map((part) => part.host).join(", ")} since ${clock(last?.grantedAtMs ?? submittedAtMs)}`;
+      return `On ${last === undefined ? "its hosts" : last.gpus.map((part) => part.host).join(", ")} since ${timeText(last?.grantedAtMs ?? submittedAtMs)}`;
     case "stopping":
       return last?.preempted === undefined
         ? "Stopping"
@@ -86,8 +87,6 @@ export function gpuList(mask: number): string {
 export const attemptGpus = (attempt: AttemptView): number =>
   attempt.gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
 
-const clock = (atMs: number): string =>
-  `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 const cell = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 const code = (text: string): string =>
   text.replaceAll("`", "'").replaceAll("\n", " ⏎ ").slice(0, 300);

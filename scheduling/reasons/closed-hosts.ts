@@ -6,6 +6,7 @@
 
 import type { MaintenanceWindow } from "../../domain/fleet/fleet.ts";
 import type { HostId } from "../../domain/values/ids.ts";
+import { timeText } from "../../domain/values/wall-time.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { ClusterFit, CycleView } from "../admission/feasibility.ts";
@@ -76,7 +77,7 @@ function maintenanceText(
   { fromMs, toMs, reason }: MaintenanceWindow,
 ): string {
   const why = reason === undefined ? "" : `, ${reason}`;
-  const when = `${new Date(fromMs).toISOString()} to ${new Date(toMs).toISOString()}`;
+  const when = `${timeText(fromMs)} to ${timeText(toMs)}`;
   return `${hosts.length} for maintenance from ${when}${why} (${named(hosts)})`;
 }
 

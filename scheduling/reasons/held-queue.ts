@@ -3,6 +3,7 @@
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { queueFlags, queueName } from "../../domain/lease/queue-part.ts";
+import { timeText } from "../../domain/values/wall-time.ts";
 import type { QueueHold } from "../ledger/ledger.ts";
 
 export function describeQueueHold({ jobId }: PendingRequest, hold: QueueHold): PendingReason {
@@ -10,7 +11,7 @@ export function describeQueueHold({ jobId }: PendingRequest, hold: QueueHold): P
   const why = reason === undefined ? "" : ` (${reason})`;
   return {
     code: "QueueOnHold",
-    message: `${jobId} waits because ${by} has held ${queueName(queue)} since ${new Date(atMs).toISOString()}${why}. An operator ends that with \`orbweaver queue release${queueFlags(queue)}\`.`,
+    message: `${jobId} waits because ${by} has held ${queueName(queue)} since ${timeText(atMs)}${why}. An operator ends that with \`orbweaver queue release${queueFlags(queue)}\`.`,
     numbers: { heldSinceMs: atMs },
     holders: [],
     wakeOn: ["job-released"],

@@ -8,6 +8,7 @@
 import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { PendingReason, WakeEvent } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
+import { timeText } from "../../domain/values/wall-time.ts";
 import type { Level } from "../capacity/capacity-state.ts";
 import {
   hinderedHosts,
@@ -275,9 +276,9 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
         ? `${quotaGpus} ${quotaKey} (${ownGpus} its own, ${borrowable} borrowed)`
         : `${quotaGpus} ${quotaKey}`;
     const claimed = claimedGpus > 0 ? `, and its earlier jobs wait for ${claimedGpus}` : "";
-    const short = needGpus - (quotaGpus - heldGpus - claimedGpus);
+    const awaited = Math.max(1, needGpus - (quotaGpus - heldGpus - claimedGpus));
     return {
-      message: `needs ${need}; tenant ${tenant} holds ${heldGpus} of the ${may} that it may hold${claimed}. Wait until ${Math.max(1, short)} of them end, cancel one of its jobs, or raise the quota.`,
+      message: `needs ${need}; tenant ${tenant} holds ${heldGpus} of the ${may} that it may hold${claimed}. Wait until ${awaited} of them ${awaited === 1 ? "is" : "are"} given back, cancel one of its jobs, or raise the quota.`,
       numbers: {
         needGpus,
         quotaGpus,
@@ -336,7 +337,7 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     _request,
     { need, needGpus, freeGpus: free, gpuType, kept = { gpus: 0, hosts: 0, untilMs: 0 } },
   ) => ({
-    message: `needs ${need} and has lost a host; ${kept.gpus} GPUs on ${kept.hosts} of its hosts are kept for it until ${new Date(kept.untilMs).toISOString()}, and ${needGpus - kept.gpus} more ${gpuType} are looked for in the same cluster. Add or undrain a host there, wait for leases to end, or lower gang.min.`,
+    message: `needs ${need} and has lost a host; ${kept.gpus} GPUs on ${kept.hosts} of its hosts are kept for it until ${timeText(kept.untilMs)}, and ${needGpus - kept.gpus} more ${gpuType} are looked for in the same cluster. Add or undrain a host there, wait for leases to end, or lower gang.min.`,
     numbers: {
       needGpus,
       keptGpus: kept.gpus,

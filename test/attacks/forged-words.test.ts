@@ -313,6 +313,7 @@ it("a job that a host refuses has a line about it in its audit: which agent, wha
   const refused = history.filter(({ why }) => why !== undefined);
   expect(refused).toMatchObject([{ act: "run refused" }]);
   expect(refused[0]?.why).toContain("it is not signed");
+  expect(history[0]).not.toHaveProperty("signer");
 });
 
 it("an array's tasks are not cancelled for an attacker, and are for who submitted it", async () => {

@@ -82,7 +82,14 @@ describe("the metrics of a fleet", () => {
       granted.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
     );
     expect(sumOf(samples, "orbweaver_wait_seconds_count", { phase: "queue" })).toBe(granted.length);
+    expect(sumOf(samples, "orbweaver_wait_seconds_count", { phase: "quota" })).toBe(granted.length);
+    expect(sumOf(samples, "orbweaver_wait_seconds_sum", { phase: "quota" })).toBeLessThanOrEqual(
+      sumOf(samples, "orbweaver_wait_seconds_sum", { phase: "queue" }),
+    );
     expect(sumOf(samples, "orbweaver_tenant_wait_seconds_count")).toBe(granted.length);
+    expect(sumOf(samples, "orbweaver_tenant_wait_seconds_bucket", { le: "+Inf" })).toBe(
+      granted.length,
+    );
     const evicted = folded.flatMap(({ before, ledger: after }) =>
       [...after.leases.values()].filter(
         ({ id, eviction }) =>

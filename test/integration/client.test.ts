@@ -100,6 +100,7 @@ describe("the command line", () => {
     { name: "0 when it completed", script: "true", more: [], want: 0 },
     { name: "the process's own status", script: "exit 7", more: [], want: 7 },
     { name: "128 + n after a signal", script: "kill -TERM $$", more: [], want: 143 },
+    { name: "127 without its command", script: "exec no-such-command", more: [], want: 127 },
     { name: "124 at the time limit", script: "sleep 60", more: ["--time-limit", "1s"], want: 124 },
   ])("submit --wait exits with $name", async ({ script, more, want }) => {
     const { code } = await world.cli([
@@ -114,6 +115,24 @@ describe("the command line", () => {
       script,
     ]);
     expect(code).toBe(want);
+  });
+
+  it("exits with 1 to 5 for failures of its own, and with 130 once a job is cancelled", async () => {
+    const key = `cut-${world.fleet}`;
+    const command = ["--gpus", "1", "--key", key, "--", "sleep", "600"];
+    const waiting = world.cli(["submit", "--wait", ...command]);
+    await world.until("it runs", ({ leases }) => leases.size === 1);
+    const cases: readonly (readonly [code: number, ...words: readonly string[]])[] = [
+      [1, "retry", key],
+      [2, "submit", "--gpus", "none", "--", "true"],
+      [3, "status", "nobody"],
+      [4, "list", "--address", "127.0.0.1:1"],
+      [5, "submit", "--gpus", "64", "--", "true"],
+      [0, "kill", key],
+    ];
+    for (const [want, ...words] of cases)
+      expect([words, (await world.cli(words)).code]).toEqual([words, want]);
+    expect((await waiting).code).toBe(130);
   });
 
   it("submits a file from standard input, explains it, holds and releases it, and shows its logs", async () => {

@@ -186,7 +186,7 @@ it("a job that would wait for one that there is not is refused before anything s
   const words = ["submit", "--after", "nobody", "--gpus", "1", "--", "true"];
   const { code, stderr } = await world.cli(words);
   expect(code).toBe(3);
-  expect(stderr).toMatch(/^error NOT_FOUND: after: the server knows no job nobody/);
+  expect(stderr).toMatch(/^error NOT_FOUND: after: there is no job nobody/);
 });
 
 describe("a group", () => {

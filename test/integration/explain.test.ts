@@ -52,6 +52,7 @@ it("says what starts at once, what a tenant has borrowed, and completes words by
   expect(await completed("list", "--tenant", "s")).toContain("small");
   expect(await completed("submit", "--cluster", "")).toContain("alpha");
   expect(await completed("status", "")).toContain(borrows);
+  expect(await completed("status", borrows, "--js")).toContain("--json");
 
   const verbs = [["list"], ["queue"], ["explain", borrows], ["status", borrows], ["fleet", "show"]];
   for (const verb of verbs) {

@@ -140,13 +140,20 @@ it("every verb of jobs and fleets answers in YAML as in JSON", async () => {
   for (const words of [
     ...["usage", "audit", "fleet links", "cron list", "model list", "collectives list", "doctor"],
     ...["queue hold", "queue release", "drain alpha/a3", "undrain alpha/a3"],
+    ...["house", `support-bundle ${world.stateDir}/bundle`, `init ${world.stateDir}/fleet.yaml`],
     ...[`retry ${id}`, `kill ${id}-r1`],
     // Of an ended job: the error is the document.
     ...["top", "hold", "suspend", "resume", "requeue", "logs"].map((verb) => `${verb} ${id}`),
+    ...[`move ${id} --fleet other`, `port-forward ${id} 80`, "backup /", "restore /nowhere"],
+    ...["fleet check /nowhere", "fleet apply /nowhere", "model show alpha", "cron pause none"],
   ]) {
     const said = await world.cli([...words.split(" "), "-o", "yaml"]);
     expect([words, said.stderr, typeof parse(said.stdout)]).toEqual([words, said.stderr, "object"]);
   }
+  const { history } = JSON.parse(await orbweaver(["audit", "--job", id, "--json"])) as {
+    readonly history: readonly unknown[];
+  };
+  expect(history[0]).toMatchObject({ act: "start", signer: { name: userName() } });
 });
 
 /** A job of one GPU that runs until it is cancelled, or waits on hold. */
@@ -257,7 +264,8 @@ it("a batch script of Slurm runs where it was submitted, with the names that it 
   const options = "#SBATCH --gpus=2 --time=10 --array=3,5%1\n";
   const script = 'echo "task $SLURM_ARRAY_TASK_ID" > "$SLURM_ARRAY_TASK_ID.txt"\n';
   writeFileSync(file, `#!/bin/sh\n${options}#SBATCH --chdir=${world.stateDir}\n${script}`);
-  await orbweaver(["submit", "--wait", file]);
+  const id = (await orbweaver(["submit", "--wait", file])).trim();
   for (const task of ["3", "5"])
     expect(readFileSync(`${world.stateDir}/${task}.txt`, "utf8")).toBe(`task ${task}\n`);
+  expect(await orbweaver(["status", id])).toMatch(/^tasks +3,5 of 0 to 5, at most 1 at once; the/m);
 });

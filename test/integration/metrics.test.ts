@@ -40,7 +40,7 @@ beforeAll(async () => {
   agentMetrics = `127.0.0.1:${String(await drawFreePort())}`;
   world = await startWorld({
     address: inject("temporalAddress"),
-    fleetYaml: SMALL_FLEET,
+    fleetYaml: `${SMALL_FLEET}tenants:\n  - { name: capped, quota: { H100: 2 }, borrowing: 0 }\n`,
     agentArgs: ["--metrics", agentMetrics],
   });
   shown = await startLiveConsole(world);
@@ -298,3 +298,47 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
     }
   },
 );
+
+it("tells the wait for quota apart, and each tenant's wait as a histogram", async () => {
+  const quota = 'orbweaver_wait_seconds_sum{class="training",phase="quota"';
+  const ofCapped = async (suffix: string): Promise<number> => {
+    const lines = (await scrape()).split("\n");
+    const found = lines.find(
+      (line) =>
+        line.startsWith(`orbweaver_tenant_wait_seconds_${suffix}{`) &&
+        line.includes('tenant="capped"') &&
+        (suffix !== "bucket" || line.includes('le="604800"')),
+    );
+    return Number(found?.split(" ")[1] ?? 0);
+  };
+  const { leases, requests } = await world.ledger();
+  for (const { jobId } of [...leases.values(), ...requests.values()])
+    // One may end meanwhile.
+    await world.orbweaver
+      .job(jobId)
+      .cancel()
+      .catch(() => undefined);
+  await world.until("all is over", (ledger) => ledger.leases.size + ledger.requests.size === 0);
+  const capped = (name: string, seconds: number) =>
+    world.orbweaver.submit({
+      ...{ name, tenant: "capped", class: "inference", gang: { gpus: 2 } },
+      run: { command: ["sleep", String(seconds)] },
+    } as const);
+  const first = await capped("capped-1", 600);
+  await world.until("it holds its quota", ({ leases }) =>
+    [...leases.values()].some(({ jobId, state }) => jobId === first.jobId && state === "held"),
+  );
+  const second = await capped("capped-2", 0);
+  await world.until(
+    "it waits for quota",
+    ({ reasons }) =>
+      [...reasons].find(([job]) => job === second.jobId)?.[1].code === "WaitingForQuota",
+  );
+  await world.orbweaver.job(first.jobId).cancel();
+  await world.temporal.workflow.getHandle(second.jobId).result();
+  const ofInference = quota.replace("training", "inference");
+  await expect.poll(async () => valueOf(await scrape(), ofInference)).toBeGreaterThan(0);
+  expect(valueOf(await scrape(), quota)).toBe(0);
+  expect(await ofCapped("count")).toBe(2);
+  expect(await ofCapped("bucket")).toBe(2);
+});

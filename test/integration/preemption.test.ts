@@ -282,8 +282,67 @@ describe("an inference job on a full fleet", () => {
     400_000,
   );
 
+  it("evicts whole gangs so that its place comes free, and those that lose the least work", async () => {
+    const granted = async (name: string, gpus: number, host: string): Promise<string> => {
+      const id = await submit({
+        ...{ name, gang: gpus, preemption: { minRuntime: "0s" }, constraints: { hosts: [host] } },
+        run: { command: ["sleep", "600"], grace: "1s" },
+      });
+      await untilView(id, ({ state }) => state === "running");
+      return id;
+    };
+    const better: JobFile = { ...inference(4, 1), constraints: { sameHost: true } };
+    const evictedOf = async (ids: readonly string[]): Promise<readonly boolean[]> => {
+      const views = await Promise.all(ids.map(viewOf));
+      return views.map(({ attempts: [first] }) => first?.preempted !== undefined);
+    };
+    const end = async (ids: readonly string[]): Promise<void> => {
+      for (const id of ids) await handle(id).cancel();
+      await untilQuiet();
+    };
+    // The two that lose the least lie on two hosts; an elder beside each holds the rest. Only one host's two make a place.
+    const pairs = [
+      await granted("elder-1", 2, "alpha/a1"),
+      await granted("elder-2", 2, "alpha/a2"),
+      await granted("younger-1", 2, "alpha/a1"),
+      await granted("younger-2", 2, "alpha/a2"),
+    ];
+    expect((await resultOf(await submit(better))).gpus).toBe(4);
+    const [one, two, ...younger] = await evictedOf(pairs);
+    expect([one, two]).toEqual(younger);
+    expect([one, two].filter((isEvicted) => isEvicted)).toHaveLength(1);
+    await end(pairs);
+
+    // One gang that has run for longer, against two of the same size together: more leases, less work.
+    const elder = await granted("elder", 4, "alpha/a1");
+    const young = [
+      await granted("young-1", 2, "alpha/a2"),
+      await granted("young-2", 2, "alpha/a2"),
+    ];
+    expect((await resultOf(await submit(better))).gpus).toBe(4);
+    expect(await evictedOf([elder, ...young])).toEqual([false, true, true]);
+    await end([elder, ...young]);
+  });
+
+  it("waits for a job's minimum runtime, and says that it does", async () => {
+    const guarded = await submit(
+      training("guarded", 100_000, { preemption: { minRuntime: "1h" } }),
+    );
+    await untilSteps("guarded", 5);
+    const infer = await submit(inference(4, 1));
+    await world.until("it waits", ({ reasons }) => reasons.size === 1);
+    const said = JSON.parse((await world.cli(["explain", infer, "--json"])).stdout) as unknown;
+    expect(said).toMatchObject({ notYielding: [{ rule: "protected", gpus: 8 }] });
+    expect((await viewOf(guarded)).attempts).toHaveLength(1);
+    await handle(guarded).cancel();
+    expect((await resultOf(infer)).gpus).toBe(4);
+    await untilQuiet();
+  });
+
   it("takes GPUs of one job no sooner again than after its cool-down, and no more often than the fleet says", async () => {
-    const { train, infer } = await evicted(training("limited", 100_000));
+    const { train, infer } = await evicted(
+      training("limited", 100_000, { preemption: { minRuntime: "2s" } }),
+    );
     expect((await resultOf(infer)).gpus).toBe(4);
     // One that asks before the trainer has its GPUs again takes them without an order.
     const untilRun = (count: number): Promise<JobView> =>
@@ -304,7 +363,9 @@ describe("an inference job on a full fleet", () => {
       /^runs on +alpha\/a1 GPU 0-3, rack r12$/m,
     );
     const { attempts } = await viewOf(train);
-    const [, second] = attempts;
+    const [first, second] = attempts;
+    const protectedMs = (first?.preempted?.atMs ?? 0) - (first?.grantedAtMs ?? Infinity);
+    expect(protectedMs).toBeGreaterThanOrEqual(2_000);
     expect(attempts.map(({ preempted }) => preempted === undefined)).toEqual([false, false, true]);
     const ranMs = (second?.preempted?.atMs ?? 0) - (second?.grantedAtMs ?? Infinity);
     expect(ranMs).toBeGreaterThanOrEqual(3_000);

@@ -1,6 +1,16 @@
 /** What `npm pack` puts into the package: the packages that run, a manifest that needs the registry alone, and one platform's bridge after the installation. */
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -37,6 +47,52 @@ test("brings what runs, and neither bundlers nor onnxruntime", () => {
   const left = /^(webpack|memfs|unionfs|onnxruntime-.*|@swc\/.*|@libsql\/.*|vitest|typescript)$/;
   expect(brought.filter((name) => left.test(name))).toEqual([]);
 });
+
+const MOST_MB = 120;
+const BRIDGE = "@temporalio/core-bridge";
+/** As `du` counts, and disks. */
+const BLOCK_BYTES = 4_096;
+const onDisk = (bytes: number): number => Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+
+function bytesIn(place: string): number {
+  const entries = readdirSync(place, { withFileTypes: true, recursive: true });
+  return entries.reduce(
+    (sum, entry) =>
+      entry.isFile() ? sum + onDisk(statSync(join(entry.parentPath, entry.name)).size) : sum,
+    0,
+  );
+}
+
+test(`takes at most ${String(MOST_MB)} MB with its dependencies, and has no map, no test and no source of ours`, () => {
+  const lock = readLock();
+  for (const place of packagesThatRun(lock, Object.keys(manifest.dependencies))) {
+    const name = place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length);
+    if (name !== BRIDGE) copyLean(name, join(ROOT, place), join(folder, place));
+  }
+  // Its libraries of other platforms go when it is installed, so they need not be copied; the largest one counts.
+  const bridges = join(ROOT, "node_modules", BRIDGE, "releases");
+  const ours = readdirSync(bridges).filter((platform) => !platform.includes("windows"));
+  const bridge = Math.max(...ours.map((platform) => bytesIn(join(bridges, platform))));
+  const packed = spawnSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  const [{ files }] = JSON.parse(packed.stdout) as readonly [
+    { readonly files: readonly { readonly path: string; readonly size: number }[] },
+  ];
+  const names = files.map(({ path }) => path);
+  expect(names).toEqual(expect.arrayContaining(["package.json", "dist/cli/main.js", "LICENSE"]));
+  expect(names.filter((name) => /\.map$|^test\/|^node_modules\/|(?<!\.d)\.ts$/.test(name))).toEqual(
+    [],
+  );
+  const own = files.reduce((sum, { size }) => sum + onDisk(size), 0);
+  const fetched = Object.keys(manifestOf(manifest, lock)["optionalDependencies"] as object)
+    .map((name) => join(ROOT, "node_modules", name))
+    .filter((place) => existsSync(place));
+  const all = fetched.reduce((sum, place) => sum + bytesIn(place), own + bridge + bytesIn(folder));
+  expect(all / 2 ** 20).toBeGreaterThan(MOST_MB / 2);
+  expect(all / 2 ** 20).toBeLessThanOrEqual(MOST_MB);
+}, 300_000);
 
 test("takes the package that Node would find, which may lie inside another one", () => {
   const packages = {

@@ -55,6 +55,8 @@ export function runVerb(context: CommandContext): Command {
         commandOf(context, values),
       );
       await context.withFleet(values, async ({ client }) => {
+        // Ctrl-C from here on ends the job, not this command alone.
+        context.endsByItself();
         const { jobId } = await submitJob(context, client, {
           ...{ job, key, isAnyway: values.queueAnyway },
         });

@@ -37,6 +37,7 @@ export function auditVerb(context: CommandContext): Command {
     .summary("show who asked for what, and how it was answered")
     .description(
       "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies, learners and hosts did not believe, how often and why: orders and words without a proof of who may say them. Of hosts the sender is the workflow that gave the order. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, and what hosts refused it and why.",
+      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies and learners did not believe, how often and why: orders and words without a proof of who may say them. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, who signed its submission, and what hosts refused it and why.",
     )
     .option("--job <job>", "only about this job, with its history")
     .option("--user <user>", "only what this user asked for")
@@ -217,14 +218,23 @@ const HISTORY_COLUMNS: readonly Column[] = [
   { title: "TIME" },
   { title: "ACT" },
   { title: "PRINCIPAL", least: 6 },
+  { title: "SIGNED BY", least: 6 },
   { title: "SENDER", least: 10 },
   { title: "WHY", least: 10 },
 ];
 
-const historyRow = ({ atMs, act, principal, identity, why }: JobChange): readonly string[] => [
+const historyRow = ({
+  atMs,
+  act,
+  principal,
+  signer,
+  identity,
+  why,
+}: JobChange): readonly string[] => [
   timeText(atMs),
   act,
   principal ?? "",
+  signer?.name ?? "",
   identity,
   why ?? "",
 ];

@@ -107,6 +107,18 @@ describe("run", () => {
     expect(stderr).toContain("b was cancelled\n");
   });
 
+  it("a job that was being submitted at Ctrl-C is cancelled", async () => {
+    const of = standIn({ isRunning: false });
+    const pressed = new AbortController();
+    const submit: typeof of.client.submit = async (file) => {
+      pressed.abort();
+      return await of.client.submit(file);
+    };
+    const client = { ...of.client, submit };
+    const { code } = await run(WORDS, { client, interrupted: pressed.signal });
+    expect({ code, cancelled: of.cancelled }).toEqual({ code: 130, cancelled: ["b"] });
+  });
+
   it("a job that waits again after a run is cancelled by one Ctrl-C", async () => {
     const of = standIn({ isRunning: true });
     let tell: () => void = () => undefined;

@@ -31,14 +31,17 @@ it("a whole script becomes a job that our own parser takes", () => {
     timeLimit: "1d2h30m",
     hold: true,
     run: {
-      command: ["/bin/bash", "-c", expect.stringMatching(/^export SLURM_JOB_ID[^]*\npython t.py$/)],
+      command: [
+        ...["/bin/sh", "-c", expect.stringMatching(/^export SLURM_JOB_ID=.*; exec "\$@"$/), "sh"],
+        ...["/bin/bash", "-c", expect.stringMatching(/^#!\/bin\/bash\n[^]*\npython t.py$/)],
+      ],
       workdir: "/home/ada",
       launch: "per-host",
     },
   });
   expect(unmapped).toEqual([
     "dir/t.sbatch:6: --output=%j.out: `orbweaver logs` shows the output",
-    "dir/t.sbatch:7: --mem=64G: a launch may use the host's memory",
+    "dir/t.sbatch:7: --mem=64G: a job has its GPUs' share of the host's memory; --mem-per-gpu asks for an amount",
   ]);
   expect(readJob(job as JobFile).spec.gang.gpus).toBe(16);
 });
@@ -63,6 +66,14 @@ it.each<[readonly string[], object]>([
   [["-G1", "-a 0-3"], { array: { count: 4 } }],
   [["-G1", "--array=1,3-9:2%2"], { array: { count: 10, tasks: "1,3,5,7,9", parallel: 2 } }],
   [["-G1", "-G2"], { gang: 2 }],
+  [["--gpus-per-task=h100:2", "-n 3"], { gang: 6, constraints: { gpuTypes: ["H100"] } }],
+  [["--gpus-per-task=1", "-N 2", "--ntasks-per-node=4"], { gang: 8 }],
+  [["--gpus-per-task=1", "-N 1"], { gang: 1, constraints: { sameHost: true } }],
+  [
+    ["-G1", "--cpus-per-gpu=8", "--mem-per-gpu=64G"],
+    { resources: { perGpu: { cpus: 8, memory: "64 GiB" } } },
+  ],
+  [["-G1", "--mem-per-gpu=512"], { resources: { perGpu: { memory: "512 MiB" } } }],
   [
     ["-G1", "-d afterok:a-1:b,afterany:c,after:d,afternotok:e"],
     {
@@ -85,6 +96,8 @@ it.each<[readonly string[], object]>([
 it.each([
   [["-J a"], /asks for no GPUs/],
   [["-G1", "--job-name=my train"], /^dir\/t.sbatch:3: train is no option/],
+  [["-G1", "hetjob", "-G2"], /^dir\/t.sbatch:3: a job of unlike parts has no counterpart/],
+  [["-G1", "--mem-per-gpu=lots"], /--mem-per-gpu=lots cannot be read/],
   [["-G1", "--time=soon"], /^dir\/t.sbatch:3: --time=soon cannot be read/],
   [["-G1", "--array=5-1"], /--array=5-1 cannot be read/],
   [["-G1", "--array=0-1000000"], /cannot be read/],
@@ -116,11 +129,19 @@ it("options end with the first command, and only a script with options is one", 
   expect(isSbatchScript("#!/bin/sh\ntrue\n")).toBe(false);
 });
 
-it("a script of another interpreter is refused, one of python gets no line of a shell", () => {
+it("a script of another interpreter is refused, one of python stands line by line as it was", () => {
   expect(() => read(["-G1"], "#!/usr/bin/perl")).toThrow(/no shell and no python/);
   const { command } = read(["-G1"], "#!/usr/bin/env python3").job["run"] as { command: string[] };
-  expect(command.slice(0, 3)).toEqual(["/usr/bin/env", "python3", "-c"]);
-  expect(command[3]).not.toContain("export");
+  expect(command.slice(4, 7)).toEqual(["/usr/bin/env", "python3", "-c"]);
+  expect(command[7]).toMatch(/^#!\/usr\/bin\/env python3\n#SBATCH -G1\npython t.py$/);
+});
+
+it("an array's task knows its number, and nothing takes a script for a step of srun", () => {
+  const wordsOf = (...options: string[]): string =>
+    (read(["-G1", ...options]).job["run"] as { command: string[] }).command[2] ?? "";
+  expect(wordsOf("-a 0-3")).toContain('SLURM_ARRAY_TASK_ID="$ARRAY_INDEX"');
+  expect(wordsOf('-D "/my/a b"')).toContain("SLURM_SUBMIT_DIR='/my/a b'");
+  expect(wordsOf()).not.toMatch(/SLURM_(ARRAY|PROCID|NTASKS)/);
 });
 
 describe("submit", () => {

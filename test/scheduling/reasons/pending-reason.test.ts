@@ -153,7 +153,7 @@ test("claims of earlier jobs count against the quota and are named", () => {
     numbers: { needGpus: 4, quotaGpus: 8, heldGpus: 0, claimedGpus: 6 },
     holders: ["early"],
   });
-  expect(reason.message).toContain("Wait until 2 of them end");
+  expect(reason.message).toContain("Wait until 2 of them are given back");
 });
 
 test("evictions for the job, of this cycle and of earlier ones, are counted and their jobs named", () => {

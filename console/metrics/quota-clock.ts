@@ -1,0 +1,50 @@
+/**
+ * @file How long each request has waited for its tenant's quota: from the plan that said so to the one that says otherwise.
+ *
+ * What a request had waited before the first plan that is looked at is not known and counts as nothing. Cost of a plan: O(requests whose reason changed
+ * + those that wait for quota).
+ */
+
+import type { Plan } from "../../domain/lease/plan.ts";
+import type { JobId } from "../../domain/values/ids.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+
+interface QuotaWait {
+  readonly doneMs: number;
+  /** Absent while it waits for something else. */
+  readonly sinceMs?: number;
+}
+
+export interface QuotaClock {
+  /** Each plan, with the ledger after it. */
+  look(plan: Pick<Plan, "pending">, after: Ledger, nowMs: number): void;
+  /** Milliseconds; asked once, when the request is granted. */
+  taken(job: JobId): number;
+}
+
+export function quotaClock(): QuotaClock {
+  const waits = new Map<JobId, QuotaWait>();
+  const granted = new Map<JobId, number>();
+  return {
+    look: (plan, after, nowMs) => {
+      granted.clear();
+      for (const [job, { doneMs, sinceMs }] of waits) {
+        const isWaiting = after.requests.has(job);
+        if (isWaiting && after.reasons.get(job)?.code === "WaitingForQuota") continue;
+        const doneNowMs = doneMs + (sinceMs === undefined ? 0 : Math.max(0, nowMs - sinceMs));
+        if (isWaiting) waits.set(job, { doneMs: doneNowMs });
+        else {
+          waits.delete(job);
+          granted.set(job, doneNowMs);
+        }
+      }
+      for (const { request } of plan.pending) {
+        const job = request.jobId;
+        const { doneMs = 0, sinceMs } = waits.get(job) ?? {};
+        if (after.reasons.get(job)?.code === "WaitingForQuota" && sinceMs === undefined)
+          waits.set(job, { doneMs, sinceMs: nowMs });
+      }
+    },
+    taken: (job) => granted.get(job) ?? 0,
+  };
+}
