@@ -74,9 +74,12 @@ function judge({ tests }) {
   return { state: tests.some(hasFleet) ? "holds" : "without a fleet", seconds };
 }
 
-const isOf = ({ file, fullName }, test) =>
-  (test.file.endsWith("/") ? file.startsWith(test.file) : file === test.file) &&
-  (test.title === undefined || new RegExp(titlePattern(test.title)).test(fullName));
+function isOf({ file, fullName }, test) {
+  const isThere = test.file.endsWith("/") ? file.startsWith(test.file) : file === test.file;
+  return (
+    isThere && (test.title === undefined || new RegExp(titlePattern(test.title)).test(fullName))
+  );
+}
 
 /** The tests of these projects in these files that ran; of all titles where none is named. */
 async function vitest(projects, files, titles) {
