@@ -2,13 +2,14 @@
  * @file Reads a `config.json` of Hugging Face Transformers as the shape of a transformer.
  *
  * The key `model_type` says which keys hold width, depth and heads; what a file leaves out has the default of that class. All problems are
- * reported at once; JSON keeps no lines, so a message names the key. Sizes above `MOST` are refused: they are no model. The longest sequence is
+ * reported at once; JSON keeps no lines, so a message names the key. The longest sequence is
  * what engines derive from the positions; windows of attention do not shorten it. Sources: the configuration classes of Transformers 4.57;
  * `_get_and_verify_max_len` of vLLM.
  */
 
 import { refuse, type Refused } from "../values/problem.ts";
 import { refuseBySize } from "../values/text-lines.ts";
+import { readerOf, shownValue, type KeyProblem, type Reader } from "./hf-keys.ts";
 import type { ExpertShape, LatentShape, TransformerShape } from "./transformer-shape.ts";
 
 /** A shape with its model type, and the part of the file that it follows from. */
@@ -27,12 +28,17 @@ export const isHfConfig = (text: string): boolean =>
 export const HF_MODEL_TYPES = [
   "llama",
   "qwen2",
+  "qwen2_moe",
   "qwen3",
   "qwen3_moe",
   "mistral",
   "mixtral",
   "deepseek_v2",
   "deepseek_v3",
+  "gemma",
+  "gemma2",
+  "phi3",
+  "phi",
   "gpt_neox",
   "gpt2",
   "opt",
@@ -41,7 +47,6 @@ export const HF_MODEL_TYPES = [
 ] as const;
 type ModelType = (typeof HF_MODEL_TYPES)[number];
 
-const MOST = 10_000_000;
 /** The deepest published models have a tenth of it; plans look at every block. */
 const MOST_LAYERS = 1000;
 /** Tokens of a sample where nobody says how many: models take more than anybody trains with at first. */
@@ -62,12 +67,6 @@ export function parseHfConfig(text: string, file: string): ParsedHfConfig {
         read.problems.map(({ message, remedy }) => ({ line: 1, message, remedy })),
       )
     : { ...read, kind: "parsed" };
-}
-
-export interface KeyProblem {
-  readonly key: string;
-  readonly message: string;
-  readonly remedy: string;
 }
 
 export type ReadHfConfig =
@@ -102,9 +101,6 @@ export function readHfConfig(found: Readonly<Record<string, unknown>>): ReadHfCo
   return { kind: "read", name: type, shape, used };
 }
 
-const shownValue = (value: unknown): string =>
-  value === undefined ? "missing" : JSON.stringify(value).slice(0, 60);
-
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const found: unknown = JSON.parse(text);
@@ -116,118 +112,24 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-interface Reader {
-  /** The first of the keys that is there; without any of them the fallback, which may be none. */
-  readonly count: (keys: string, fallback?: number, most?: number) => number;
-  readonly number: (key: string, fallback: number) => number;
-  readonly claim: (key: string, fallback: boolean) => boolean;
-  readonly word: (key: string, fallback: string) => string;
-  readonly ropeScaling: () => TransformerShape["ropeScaling"];
-  /** So many positions with the rotations as they are stretched. */
-  readonly stretched: (positions: number) => number;
-  readonly refuse: (key: string, wanted: string) => void;
-}
-
-interface Rope {
-  readonly kind: string;
-  readonly factor: number;
-  /** Positions of pre-training. */
-  readonly original?: number;
-}
-
-/** Kinds of stretched rotations whose models state the positions after it. */
-const STRETCHED_ALREADY: ReadonlySet<string> = new Set([
-  "default",
-  "llama3",
-  "longrope",
-  "mrope",
-  "su",
-]);
-
-/** Notes the keys that it looks at. */
-function readerOf(
-  found: Readonly<Record<string, unknown>>,
-  { problems, keys }: { readonly problems: KeyProblem[]; readonly keys: Set<string> },
-): Reader {
-  const wrong = (key: string, wanted: string): void => {
-    const message = `${key} is ${shownValue(found[key])}`;
-    problems.push({ key, message, remedy: `give ${wanted}` });
-  };
-  const isThere = (key: string): boolean => {
-    keys.add(key);
-    return found[key] !== undefined && found[key] !== null;
-  };
-  const rope = (): Rope | undefined => {
-    keys.add("rope_scaling");
-    const value = found["rope_scaling"];
-    if (typeof value !== "object" || value === null) return undefined;
-    const entries = new Map(Object.entries(value));
-    const kind = entries.get("rope_type") ?? entries.get("type");
-    const [factor, original] = [
-      entries.get("factor"),
-      entries.get("original_max_position_embeddings"),
-    ];
-    return typeof kind === "string" && typeof factor === "number"
-      ? { kind, factor, ...(typeof original === "number" && { original }) }
-      : undefined;
-  };
-  return {
-    count: (keys, fallback, most = MOST) => {
-      const [first = "", ...others] = keys.split(" ");
-      const key = [first, ...others].find(isThere);
-      if (key === undefined && fallback !== undefined) return fallback;
-      const value = found[key ?? first];
-      if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= most)
-        return value;
-      wrong(key ?? first, `a whole number up to ${most}`);
-      return 1;
-    },
-    number: (key, fallback) => {
-      const value = found[key];
-      if (!isThere(key)) return fallback;
-      if (typeof value === "number" && value > 0 && Number.isFinite(value)) return value;
-      wrong(key, "a positive number");
-      return fallback;
-    },
-    claim: (key, fallback) => {
-      const value = found[key];
-      if (!isThere(key)) return fallback;
-      if (typeof value === "boolean") return value;
-      wrong(key, "true or false");
-      return fallback;
-    },
-    word: (key, fallback) => {
-      keys.add(key);
-      const value = found[key];
-      return typeof value === "string" ? value : fallback;
-    },
-    refuse: wrong,
-    ropeScaling: () => {
-      const { kind, factor } = rope() ?? {};
-      return kind === undefined || factor === undefined ? undefined : { kind, factor };
-    },
-    stretched: (positions) => {
-      const { kind = "default", factor = 1, original = positions } = rope() ?? {};
-      if (STRETCHED_ALREADY.has(kind)) return positions;
-      const before = kind === "yarn" ? original : positions;
-      return Math.max(positions, Math.floor(before * factor));
-    },
-  };
-}
-
 function shapeOf(type: ModelType, read: Reader): TransformerShape {
   switch (type) {
     case "gpt2":
     case "opt":
     case "bert":
     case "gpt_neox":
+    case "phi":
       return classicShape(type, read);
     case "vit":
       return imageShape(read);
     case "llama":
     case "qwen2":
+    case "qwen2_moe":
     case "qwen3":
     case "qwen3_moe":
+    case "gemma":
+    case "gemma2":
+    case "phi3":
     case "mistral":
     case "mixtral":
     case "deepseek_v2":
@@ -246,35 +148,39 @@ const commonOf = (type: ModelType, read: Reader): Common => ({
   heads: Math.max(1, read.count("num_attention_heads n_head")),
 });
 
-/** LLaMA and its kind: gated, RMSNorm, rotations; experts and latent attention where the file has them. */
+/** LLaMA and its kind: gated, RMSNorm, rotations; experts and latent attention where the file has them. Gemma's heads have a size of their own. */
 function gatedShape(type: ModelType, read: Reader): TransformerShape {
   const common = commonOf(type, read);
   const { hidden, heads } = common;
   const isDeepSeek = type === "deepseek_v2" || type === "deepseek_v3";
-  const hasExperts = type === "mixtral" || type === "qwen3_moe" || isDeepSeek;
+  const isGemma = type === "gemma" || type === "gemma2";
+  const isQwen2 = type === "qwen2" || type === "qwen2_moe";
+  const hasExperts = type === "mixtral" || /_moe$/.test(type) || isDeepSeek;
   const stated = read.count("max_position_embeddings", 0);
   const positions = stated === 0 ? USUAL_SEQUENCE : stated;
-  const hasBias = read.claim("attention_bias", type === "qwen2");
+  const hasBias = read.claim("attention_bias", isQwen2);
   const ropeScaling = read.ropeScaling();
   const feedForward = read.count("intermediate_size");
   return {
     ...common,
     keyValueHeads: Math.max(1, read.count("num_key_value_heads", heads)),
-    headSize: read.count("head_dim", hidden / heads),
+    headSize: read.count("head_dim", isGemma ? 256 : hidden / heads),
     feedForward,
     vocabulary: read.count("vocab_size"),
     positions: 0,
     sequence: Math.min(positions, USUAL_SEQUENCE),
     ...(stated > 0 && { maxTokens: read.stretched(stated) }),
-    activation: "swiglu",
+    activation: isGemma ? "geglu" : "swiglu",
     norm: "rms",
     normEpsilon: read.number("rms_norm_eps", 1e-6),
-    biases: hasBias || type === "qwen2" ? "qkv" : "none",
-    isTied: read.claim("tie_word_embeddings", false),
+    biases: hasBias || isQwen2 ? "qkv" : "none",
+    isTied: read.claim("tie_word_embeddings", isGemma),
     isEncoder: false,
     ropeBase: read.number("rope_theta", type === "mixtral" ? 1e6 : 10_000),
     ...(ropeScaling !== undefined && { ropeScaling }),
+    ...(type === "phi3" && rotaryShareOf(read, 1)),
     ...(/^qwen3/.test(type) && { hasQueryNorms: true }),
+    ...(type === "gemma2" && { blockNorms: 4 as const }),
     ...(hasExperts && { experts: expertsOf(type, read, feedForward) }),
     ...(isDeepSeek && { latent: latentOf(read) }),
   };
@@ -290,14 +196,18 @@ function expertsOf(type: ModelType, read: Reader, feedForward: number): ExpertSh
       denseLayers: 0,
     };
   const width = read.count("moe_intermediate_size");
-  if (type === "qwen3_moe") {
+  if (type === "qwen2_moe" || type === "qwen3_moe") {
     if (read.count("decoder_sparse_step", 1) !== 1)
       read.refuse("decoder_sparse_step", "1: experts in every block");
+    if (!read.isEmpty("mlp_only_layers"))
+      read.refuse("mlp_only_layers", "none: experts in every block");
     return {
       count: read.count("num_experts num_local_experts"),
       chosen: read.count("num_experts_per_tok"),
       feedForward: width,
-      sharedFeedForward: 0,
+      ...(type === "qwen2_moe"
+        ? { sharedFeedForward: read.count("shared_expert_intermediate_size"), hasSharedGate: true }
+        : { sharedFeedForward: 0 }),
       denseLayers: 0,
     };
   }
@@ -319,11 +229,19 @@ const latentOf = (read: Reader): LatentShape => ({
   valueSize: read.count("v_head_dim"),
 });
 
-/** GPT-2, OPT, BERT, GPT-NeoX: two matrices, norms with shift, biases. */
+/** The share of a head that is rotated, where it is not all. */
+function rotaryShareOf(read: Reader, usual: number): Pick<TransformerShape, "rotaryShare"> {
+  const rotaryShare = read.number("partial_rotary_factor", usual);
+  return rotaryShare === 1 ? {} : { rotaryShare };
+}
+
+/** GPT-2, OPT, BERT, GPT-NeoX, Phi: two matrices, norms with shift, biases. */
 function classicShape(type: ModelType, read: Reader): TransformerShape {
   const common = commonOf(type, read);
   const { hidden, heads } = common;
   const isNeoX = type === "gpt_neox";
+  const isPhi = type === "phi";
+  const isRotated = isNeoX || isPhi;
   const stated = read.count("max_position_embeddings n_positions", 0);
   const positions = stated === 0 ? 1024 : stated;
   if (read.count("word_embed_proj_dim", hidden) !== hidden)
@@ -331,25 +249,33 @@ function classicShape(type: ModelType, read: Reader): TransformerShape {
   const isRelu = /^relu/.test(
     read.word("activation_function", read.word("hidden_act", type === "opt" ? "relu" : "gelu")),
   );
+  if (isPhi && read.claim("qk_layernorm", false))
+    read.refuse("qk_layernorm", "false: no norms of queries and keys");
   return {
     ...common,
-    keyValueHeads: heads,
+    keyValueHeads: isPhi ? Math.max(1, read.count("num_key_value_heads", heads)) : heads,
     headSize: hidden / heads,
     feedForward: read.count("intermediate_size ffn_dim n_inner", 4 * hidden),
     vocabulary: read.count("vocab_size"),
     // OPT's table of positions has two rows more than it has positions.
-    positions: isNeoX ? 0 : positions + (type === "opt" ? 2 : 0),
+    positions: isRotated ? 0 : positions + (type === "opt" ? 2 : 0),
     sequence: positions,
-    ...(stated > 0 && { maxTokens: isNeoX ? read.stretched(stated) : stated }),
+    ...(stated > 0 && { maxTokens: isRotated ? read.stretched(stated) : stated }),
     activation: isRelu ? "relu" : "gelu",
     norm: "layer",
     normEpsilon: read.number(type === "gpt2" ? "layer_norm_epsilon" : "layer_norm_eps", 1e-5),
     biases: "all",
-    isTied: read.claim("tie_word_embeddings", !isNeoX),
+    isTied: read.claim("tie_word_embeddings", !isRotated),
     isEncoder: type === "bert",
     ...(isNeoX && {
       ropeBase: read.number("rotary_emb_base", 10_000),
       rotaryShare: read.number("rotary_pct", 0.25),
+    }),
+    ...(isPhi && {
+      ropeBase: read.number("rope_theta", 10_000),
+      ...rotaryShareOf(read, 0.5),
+      blockNorms: 1 as const,
+      hasHeadBias: true,
     }),
   };
 }

@@ -20,8 +20,8 @@ export interface TransformerShape {
   readonly sequence: number;
   /** Tokens of the longest sequence that it takes as it is, stretched rotations included; absent where nobody says. */
   readonly maxTokens?: number;
-  /** `swiglu` has three matrices, the others two. */
-  readonly activation: "gelu" | "relu" | "swiglu";
+  /** `swiglu` and `geglu` are gated: three matrices, the others two. */
+  readonly activation: "gelu" | "relu" | "swiglu" | "geglu";
   /** `layer` has scale and shift, `rms` scale alone. */
   readonly norm: "layer" | "rms";
   readonly normEpsilon: number;
@@ -39,6 +39,10 @@ export interface TransformerShape {
   readonly rotaryShare?: number;
   /** Norms of each head's queries and keys. */
   readonly hasQueryNorms?: boolean;
+  /** Norms of a block: 1 where attention and feed-forward part take the same input, 4 where each has one before and one behind it; 2 where absent. */
+  readonly blockNorms?: 1 | 4;
+  /** The output layer has a bias. */
+  readonly hasHeadBias?: boolean;
   readonly experts?: ExpertShape;
   /** Attention whose keys and values are kept in one narrow vector. */
   readonly latent?: LatentShape;
@@ -55,6 +59,8 @@ export interface ExpertShape {
   readonly feedForward: number;
   /** Width of what every token passes beside them. */
   readonly sharedFeedForward: number;
+  /** A gate weighs that part for each token: `hidden` weights. */
+  readonly hasSharedGate?: boolean;
   /** The first layers, which have no experts. */
   readonly denseLayers: number;
 }
@@ -74,6 +80,10 @@ export interface ImageShape {
   readonly patchSize: number;
   readonly channels: number;
 }
+
+/** Whether its feed-forward parts have a third matrix. */
+export const isGated = ({ activation }: Pick<TransformerShape, "activation">): boolean =>
+  activation === "swiglu" || activation === "geglu";
 
 /** Why its samples cannot have so many tokens; undefined when they can. */
 export function sequenceProblem(

@@ -5,10 +5,11 @@
  * wherever layers are split, on fused attention since Ampere, and on 32-bit gradients, so all of these are said. Uneven stages are a layout.
  */
 
-import type {
-  ExpertShape,
-  LatentShape,
-  TransformerShape,
+import {
+  isGated,
+  type ExpertShape,
+  type LatentShape,
+  type TransformerShape,
 } from "../../domain/model/transformer-shape.ts";
 import type { TrainingPlan } from "./plan.ts";
 import type { Split } from "./split.ts";
@@ -66,7 +67,7 @@ function modelArguments(shape: TransformerShape, isBeforeAmpere: boolean): reado
       : [`--kv-channels ${shape.headSize}`]),
     `--ffn-hidden-size ${shape.feedForward}`,
     ...inputArguments(shape),
-    ...(shape.activation === "swiglu" ? ["--swiglu"] : []),
+    ...(isGated(shape) ? ["--swiglu"] : []),
     ...(shape.norm === "rms" ? ["--normalization RMSNorm"] : []),
     `--norm-epsilon ${shape.normEpsilon}`,
     ...(shape.ropeBase === undefined
@@ -85,7 +86,7 @@ function modelArguments(shape: TransformerShape, isBeforeAmpere: boolean): reado
     ...(shape.latent === undefined ? [] : latentArguments(shape.latent)),
     ...(shape.isTied || shape.image !== undefined ? [] : ["--untie-embeddings-and-output-weights"]),
     // Models of LLaMA's kind are trained without dropout, and memory counts no masks.
-    ...(shape.activation === "swiglu" ? ["--hidden-dropout 0", "--attention-dropout 0"] : []),
+    ...(isGated(shape) ? ["--hidden-dropout 0", "--attention-dropout 0"] : []),
   ];
 }
 
@@ -164,6 +165,12 @@ const blocksIn = (from: number, to: number, shape: TransformerShape): number =>
 const layoutText = (blocks: readonly number[]): string =>
   `E${blocks.map((count) => (count > 0 ? `t*${count}` : "")).join("|")}L`;
 
+/** Model types whose attention and feed-forward part take the same input, with their names. */
+const PARALLEL: ReadonlyMap<string, string> = new Map([
+  ["gpt_neox", "GPT-NeoX"],
+  ["phi", "Phi"],
+]);
+
 /** What no argument says. */
 export function megatronNotes(shape: TransformerShape): readonly string[] {
   const notes: string[] = [];
@@ -171,10 +178,23 @@ export function megatronNotes(shape: TransformerShape): readonly string[] {
     notes.push(
       "Megatron-LM has no argument for ReLU: with these it trains the same shape with GELU.",
     );
-  if (shape.family === "gpt_neox")
+  const parallel = PARALLEL.get(shape.family);
+  if (parallel !== undefined)
     notes.push(
-      "Megatron-LM has no argument for GPT-NeoX's parallel residuals: with these attention and feed-forward follow one another.",
+      `Megatron-LM has no argument for ${parallel}'s parallel residuals: with these attention and feed-forward follow one another.`,
     );
+  if (shape.hasHeadBias === true)
+    notes.push("Megatron-LM's output layer has no bias, the model's has one.");
+  if (shape.activation === "geglu")
+    notes.push(
+      "Megatron-LM's gated feed-forward parts take SiLU: with these it trains the same shape with it in place of GELU.",
+    );
+  if (shape.blockNorms === 4)
+    notes.push(
+      "Megatron-LM has no argument for norms behind attention and feed-forward parts: with these they are left out.",
+    );
+  if (shape.experts?.hasSharedGate === true)
+    notes.push("The gate of the shared expert is left to your script.");
   if (shape.ropeScaling !== undefined && shape.ropeScaling.kind !== "llama3")
     notes.push(
       `The stretched rotations of kind ${shape.ropeScaling.kind} (factor ${shape.ropeScaling.factor}) are left to your script.`,

@@ -14,7 +14,11 @@
  * tensors of the logits in 32 bits at once.
  */
 
-import type { LatentShape, TransformerShape } from "../../domain/model/transformer-shape.ts";
+import {
+  isGated,
+  type LatentShape,
+  type TransformerShape,
+} from "../../domain/model/transformer-shape.ts";
 import type { PlanLayer, PlanModel } from "./models.ts";
 
 const BYTES = 2;
@@ -72,11 +76,11 @@ function embeddingLayer(shape: TransformerShape): PlanLayer {
 
 /** BERT ends in a pooler; where the output layer is not tied it is a matrix of its own. */
 function headLayer(shape: TransformerShape): PlanLayer {
-  const { hidden: h, vocabulary, sequence: s, isEncoder, isTied } = shape;
+  const { hidden: h, vocabulary, sequence: s, isEncoder, isTied, hasHeadBias = false } = shape;
   const whole = isEncoder ? h * h + h : normOf(shape);
   return {
     name: "head",
-    parameters: whole + (isTied ? 0 : vocabulary * h),
+    parameters: whole + (isTied ? 0 : vocabulary * h) + (hasHeadBias ? vocabulary : 0),
     wholeParameters: whole,
     forwardFlops: 2 * s * vocabulary * h + (isEncoder ? 2 * h * h : 0),
     outputBytes: 4 * s,
@@ -91,13 +95,16 @@ function headLayer(shape: TransformerShape): PlanLayer {
 /** `at`: its place, because the first blocks may have no experts. */
 function blockLayer(shape: TransformerShape, at: number): PlanLayer {
   const { hidden: h, heads, keyValueHeads, headSize, sequence: s, latent, experts } = shape;
-  const isGated = shape.activation === "swiglu";
+  const hasGate = isGated(shape);
   const [queries, keys] = [heads * headSize, keyValueHeads * headSize];
   const attention =
     latent === undefined ? 2 * h * (queries + keys) : latentWeights(latent, { h, heads });
   const expertsHere = at < (experts?.denseLayers ?? 0) ? undefined : experts;
-  const matrix = (isGated ? 3 : 2) * h;
-  const router = expertsHere === undefined ? 0 : h * expertsHere.count;
+  const matrix = (hasGate ? 3 : 2) * h;
+  const router =
+    expertsHere === undefined
+      ? 0
+      : h * (expertsHere.count + (expertsHere.hasSharedGate === true ? 1 : 0));
   const shared = expertsHere?.sharedFeedForward ?? 0;
   const [kept, used] =
     expertsHere === undefined
@@ -106,8 +113,9 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
           expertsHere.count * expertsHere.feedForward + shared,
           expertsHere.chosen * expertsHere.feedForward + shared,
         ];
+  const { blockNorms = 2 } = shape;
   const norms =
-    2 * normOf(shape) +
+    blockNorms * normOf(shape) +
     (shape.hasQueryNorms === true ? 2 * headSize : 0) +
     (latent === undefined ? 0 : latent.queryRank + latent.keyValueRank);
   const qkvBiases = shape.biases === "none" ? 0 : queries + 2 * keys;
@@ -115,10 +123,10 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
   // The experts keep their own copies of tokens, in place of the one input of a feed-forward part.
   const copies = expertsHere === undefined ? 0 : expertsHere.chosen - (shared > 0 ? 0 : 1);
   const activations =
-    BYTES * h * copies +
-    (isGated ? Math.max(34 * h, 8 * h + attentionBytes(shape) + 6 * used) : 18 * h + 4 * used);
-  const norms32 = shape.norm === "rms" ? RMS_NORM_BYTES * h : 2 * 8;
-  const eager = 8 * h + 8 * queries + (isGated ? 8 : 4) * used + 4 * heads + norms32;
+    BYTES * h * (copies + Math.max(0, blockNorms - 2)) +
+    (hasGate ? Math.max(34 * h, 8 * h + attentionBytes(shape) + 6 * used) : 18 * h + 4 * used);
+  const norms32 = shape.norm === "rms" ? (RMS_NORM_BYTES * h * Math.max(2, blockNorms)) / 2 : 2 * 8;
+  const eager = 8 * h + 8 * queries + (hasGate ? 8 : 4) * used + 4 * heads + norms32;
   const scoreWidth =
     latent === undefined
       ? 2 * queries

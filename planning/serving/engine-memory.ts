@@ -8,6 +8,7 @@
  * Sources: vLLM's `determine_available_memory` and its defaults; weights as in `served-model.ts`. Cost: O(blocks).
  */
 
+import { isGated } from "../../domain/model/transformer-shape.ts";
 import type { ServedModel } from "./served-model.ts";
 
 /** The defaults that vLLM and SGLang share or come near to; Orbweaver passes what they do not. */
@@ -98,7 +99,7 @@ function stepBytes({ shape, width }: ServedModel): number {
           shape.feedForward,
           experts.chosen * experts.feedForward + experts.sharedFeedForward,
         );
-  const gates = shape.activation === "swiglu" ? 3 : 2;
+  const gates = isGated(shape) ? 3 : 2;
   // Tokens are written to their experts and read back, unsplit.
   const copies = experts === undefined ? 0 : 2 * experts.chosen * hidden;
   const widest = Math.max(attention, (gates * used) / width + copies);

@@ -7,7 +7,7 @@
  * independent. Cost: O(blocks).
  */
 
-import type { TransformerShape } from "../../domain/model/transformer-shape.ts";
+import { isGated, type TransformerShape } from "../../domain/model/transformer-shape.ts";
 import { presetModel } from "../parallelism/transformer-layers.ts";
 
 /** Of one GPU. */
@@ -101,9 +101,10 @@ export function expertShare({ experts }: TransformerShape, tokens: number): numb
 }
 
 /** Weights of the experts that tokens choose in one block. */
-function expertWeights({ experts, hidden, activation }: TransformerShape, at: number): number {
+function expertWeights(shape: TransformerShape, at: number): number {
+  const { experts, hidden } = shape;
   if (experts === undefined || at < experts.denseLayers) return 0;
-  return experts.count * experts.feedForward * hidden * (activation === "swiglu" ? 3 : 2);
+  return experts.count * experts.feedForward * hidden * (isGated(shape) ? 3 : 2);
 }
 
 /** Weights, counted once, that stand whole on each GPU where they would otherwise be shared out. */

@@ -62,6 +62,35 @@ const MODELS: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
     vocab_size: 151_936,
     tie_word_embeddings: true,
   }),
+  "Qwen1.5-MoE-A2.7B": gated("qwen2_moe", [24, 2048, 16, 16], {
+    ...{ intermediate_size: 5632, vocab_size: 151_936, decoder_sparse_step: 1 },
+    ...{ moe_intermediate_size: 1408, shared_expert_intermediate_size: 5632 },
+    ...{ num_experts: 60, num_experts_per_tok: 4, mlp_only_layers: [] },
+  }),
+  "Gemma-2B": gated("gemma", [18, 2048, 8, 1], {
+    ...{ intermediate_size: 16_384, vocab_size: 256_000, head_dim: 256 },
+    ...{ hidden_act: "gelu", hidden_activation: null },
+  }),
+  "Gemma-7B": gated("gemma", [28, 3072, 16, 16], {
+    ...{ intermediate_size: 24_576, vocab_size: 256_000 },
+  }),
+  "Gemma-2-2B": gated("gemma2", [26, 2304, 8, 4], {
+    ...{ intermediate_size: 9216, vocab_size: 256_000, head_dim: 256, sliding_window: 4096 },
+  }),
+  "Phi-3-mini": gated("phi3", [32, 3072, 32, 32], {
+    ...{ intermediate_size: 8192, vocab_size: 32_064, rope_scaling: null, sliding_window: 2047 },
+  }),
+  "Phi-2": {
+    ...{ model_type: "phi", num_hidden_layers: 32, hidden_size: 2560, num_attention_heads: 32 },
+    ...{ num_key_value_heads: 32, intermediate_size: 10_240, vocab_size: 51_200 },
+    ...{ max_position_embeddings: 2048, partial_rotary_factor: 0.4, qk_layernorm: false },
+    ...{ tie_word_embeddings: false, hidden_act: "gelu_new" },
+  },
+  "Phi-1.5": {
+    ...{ model_type: "phi", num_hidden_layers: 24, hidden_size: 2048, num_attention_heads: 32 },
+    ...{ num_key_value_heads: null, intermediate_size: 8192, vocab_size: 51_200 },
+    ...{ max_position_embeddings: 2048, partial_rotary_factor: 0.5 },
+  },
   "Qwen3-8B": gated("qwen3", [36, 4096, 32, 8], {
     intermediate_size: 12_288,
     vocab_size: 151_936,
@@ -155,6 +184,13 @@ test.each([
   ["Mistral-Nemo", 12_247_782_400],
   ["Qwen2.5-7B", 7_615_616_512],
   ["Qwen2.5-0.5B", 494_032_768],
+  ["Qwen1.5-MoE-A2.7B", 14_315_784_192],
+  ["Gemma-2B", 2_506_172_416],
+  ["Gemma-7B", 8_537_680_896],
+  ["Gemma-2-2B", 2_614_341_888],
+  ["Phi-3-mini", 3_821_079_552],
+  ["Phi-2", 2_779_683_840],
+  ["Phi-1.5", 1_418_270_720],
   ["Qwen3-8B", 8_190_735_360],
   ["Qwen3-30B-A3B", 30_532_122_624],
   ["Mixtral-8x7B", 46_702_792_704],
@@ -169,6 +205,15 @@ test.each([
   ["ViT-base", 85_798_656],
 ])("%s has %i parameters", (name, want) => {
   expect(parameterCount(presetModel(name, shapeOf(MODELS[name] ?? {})))).toBe(want);
+});
+
+test("Phi and Gemma are what their classes build: rotations of a part of a head, a gate of GELU, an embedding that is the output layer", () => {
+  expect(shapeOf(MODELS["Phi-2"] ?? {})).toMatchObject({
+    ...{ positions: 0, rotaryShare: 0.4, biases: "all", activation: "gelu", isTied: false },
+  });
+  expect(shapeOf(MODELS["Gemma-7B"] ?? {})).toMatchObject({
+    ...{ headSize: 256, activation: "geglu", norm: "rms", biases: "none", isTied: true },
+  });
 });
 
 test("every type has an example here", () => {
@@ -227,6 +272,11 @@ describe("what is no such file is refused with the key and a remedy", () => {
       want: /num_hidden_layers is 1001/,
     },
     { config: { ...MODELS["OPT-6.7B"], word_embed_proj_dim: 512 }, want: /word_embed_proj_dim/ },
+    {
+      config: { ...MODELS["Qwen1.5-MoE-A2.7B"], mlp_only_layers: [0] },
+      want: /mlp_only_layers is \[0\]/,
+    },
+    { config: { ...MODELS["Phi-2"], qk_layernorm: true }, want: /qk_layernorm is true/ },
   ])("$want", ({ config, want }) => {
     const parsed = parseHfConfig(JSON.stringify(config), "config.json");
     expect(
