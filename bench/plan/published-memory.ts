@@ -3,7 +3,7 @@
  *
  * Interleaved, the first stage keeps 1 + (p − 1)/(p v) times the layers of p of its micro-batches (Korthikanti et al. 2022, §4.2.3; the script's
  * `interleaved_schedule_memory_penalty`), later ones two runs less each. Weights, gradients and optimiser: `theoretical_memory_usage.py`, 18 a parameter or 6 + 12/d; of experts that e replicas share out 6 + 12 e/d of each
- * 1/e. Activations: table 2 of Korthikanti et al. 2022 or the script's 18 + 4 f/h, the larger. Neither covers latent attention and experts, so blocks
+ * 1/e. A learned table of positions is whole on each GPU of the first stage. Logits of one micro-batch are kept in the last stage. Activations: table 2 of Korthikanti et al. 2022 or the script's 18 + 4 f/h, the larger. Neither covers latent attention and experts, so blocks
  * with them count the 16-bit inputs of each product, of fused attention and of norms, as the paper counts its own. Where
  * the arguments say that nothing drops out, the embedding's mask, the script's `s b h`, is not there.
  */
@@ -88,7 +88,10 @@ export function publishedBytes(flags: MegatronFlags, stage: number, replicas: nu
     (sum(({ parameters: own }) => own) +
       embeddings * h * padded +
       (isLast ? normOf(flags) * h : 0)) /
-    t;
+      t +
+    (isFirst && flags["position-embedding-type"] === undefined
+      ? h * value("max-position-embeddings")
+      : 0);
   const experts = sum(({ expertParameters }) => expertParameters) / degree / t;
   // All that sum gradients share out the optimiser's state.
   const sharing = replicas * contexts;
@@ -109,7 +112,7 @@ export function publishedBytes(flags: MegatronFlags, stage: number, replicas: nu
       Math.max(0, ...blocks.map(({ activationBytes }) => activationBytes * b), logits)
     : inFlight * b * sum(({ activationBytes }) => activationBytes);
   const mask = flags["hidden-dropout"] === "0" ? 0 : s * b * h;
-  const ends = (isFirst ? inFlight * (8 * s * b + mask) : 0) + (p === 1 && !isWhole ? logits : 0);
+  const ends = (isFirst ? inFlight * (8 * s * b + mask) : 0) + (isWhole ? 0 : logits);
   return state + (kept + ends) / t;
 }
 

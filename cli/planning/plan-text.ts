@@ -109,6 +109,7 @@ const MEMORY: readonly (readonly [keyof MemoryParts, string])[] = [
   ["gradientsGiB", "GRADIENTS"],
   ["optimizerGiB", "OPTIMISER"],
   ["activationsGiB", "ACTIVATIONS"],
+  ["workingGiB", "WORKING"],
   ["reserveGiB", "RESERVE"],
 ];
 

@@ -5,6 +5,8 @@ export interface MemoryParts {
   readonly gradientsGiB: number;
   readonly optimizerGiB: number;
   readonly activationsGiB: number;
+  /** Tensors of a moment beside those that are kept, at the worst moment of a step; 0 where the activations have them. */
+  readonly workingGiB: number;
   readonly reserveGiB: number;
 }
 
@@ -13,4 +15,5 @@ export const memoryGiB = (parts: MemoryParts): number =>
   parts.gradientsGiB +
   parts.optimizerGiB +
   parts.activationsGiB +
+  parts.workingGiB +
   parts.reserveGiB;

@@ -32,6 +32,10 @@ export interface PlanLayer {
   readonly expertBytes?: number;
   /** `activationBytes` where PyTorch's own modules run the layer, one kernel an operation. */
   readonly eagerBytes?: number;
+  /** Of one sample: what is there beside what is kept, where Megatron-Core's kernels run the layer, when gradients pass its activation, or while the loss is computed. */
+  readonly workingBytes?: number;
+  /** The same when they pass the product before the activation, with its input and its gradient whole on each GPU beside it. */
+  readonly productBytes?: number;
   /** Parameters of its largest matrix. */
   readonly largestMatrix?: number;
   /** All-reduces of `outputBytes` in one forward pass when the layer is split over GPUs; 0 when it cannot be. */

@@ -41,6 +41,7 @@ export function sharedMemory(split: Shared, sums: LayerSums): MemoryParts {
     gradientsGiB: gradients / GIB,
     optimizerGiB: optimizer / GIB,
     activationsGiB: kept / GIB,
+    workingGiB: 0,
     reserveGiB,
   });
   // The first dimension of each tensor is filled up to the GPUs that share it.

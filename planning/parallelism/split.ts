@@ -63,8 +63,12 @@ export interface LayerSums {
   /** Of attention that is not fused; else 0. */
   readonly scores: Float64Array;
   readonly scoreFlops: Float64Array;
-  /** Of the layer with most. */
+  /** Of the layer with most, the last one aside. */
   readonly largestActivation: number;
+  /** Beside what is kept: of the layer with most, the last one aside, and of that one. */
+  readonly largestWorking: number;
+  readonly largestProduct: number;
+  readonly lastWorking: number;
   /** Rows and width of the embedding; 0 where the model is no transformer. */
   readonly vocabulary: number;
   readonly hidden: number;
@@ -117,11 +121,17 @@ export function layerSums(
     scores: sums(({ scoreBytes = 0 }) => (framework.hasFusedAttention ? 0 : scoreBytes)),
     scoreFlops: sums(({ scoreFlops = 0 }) => scoreFlops),
     largestActivation: Math.max(
-      ...layers.map(
-        ({ activationBytes, scoreBytes = 0 }) =>
-          activationBytes + (framework.hasFusedAttention ? 0 : scoreBytes),
-      ),
+      0,
+      ...layers
+        .slice(0, -1)
+        .map(
+          ({ activationBytes, scoreBytes = 0 }) =>
+            activationBytes + (framework.hasFusedAttention ? 0 : scoreBytes),
+        ),
     ),
+    largestWorking: Math.max(0, ...layers.slice(0, -1).map(({ workingBytes = 0 }) => workingBytes)),
+    largestProduct: Math.max(0, ...layers.slice(0, -1).map(({ productBytes = 0 }) => productBytes)),
+    lastWorking: layers.at(-1)?.workingBytes ?? 0,
     vocabulary: shape?.vocabulary ?? 0,
     hidden: shape?.hidden ?? 0,
     tiedParameters,

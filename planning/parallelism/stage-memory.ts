@@ -6,7 +6,9 @@
  * sharded). Experts that e replicas share out count 1/e of themselves, and their state is divided by the d/e replicas that have the same. Activations
  * of the micro-batches in flight (p − stage of them at most; interleaved, as many runs of
  * layers as the schedule has begun and not ended: 1 + (p − 1)/(p v) times all layers in the first stage, Korthikanti et al. 2022, §4.2.3), ÷ tensor degree, because with sequence parallelism every part of a layer is split
- * (Korthikanti et al. 2022, table 2), and ÷ the units that share out a sequence, with four buffers of a block's keys and values; choices of experts count as even. Cost: O(1) with the sums of layers.
+ * (Korthikanti et al. 2022, table 2), and ÷ the units that share out a sequence, with four buffers of a block's keys and values; choices of experts count as even.
+ * Beside these are the tensors of a moment, as Megatron-Core's own modules make them (data/plan): in a block's backward, where a last stage's logits are gone by then, or
+ * while the loss is computed; with sequence parallelism and whole tokens of the part that runs. Cost: O(1) with the sums of layers.
  */
 
 import { isReplicasAlone, PARAMETER_BYTES, type Framework, type Shards } from "./framework.ts";
@@ -111,6 +113,9 @@ function piecesMemory(
   const layerCount = sums.parameters.length - 1;
   // Logits are as wide as the vocabulary is filled up; the last layer hands on one 32-bit number a token.
   const filledLogits = filledRows(split, sums) * range(outputs, layerCount - 1, layerCount);
+  const lastKept = range(sums.activations, layerCount - 1, layerCount) + filledLogits;
+  const hasLast = pieces.some(({ to }) => to === layerCount);
+  const hasOthers = pieces.some(({ from }) => from < layerCount - 1);
   let [common, experts, largestKept, atOnce] = [0, 0, 0, 0];
   const held = pieces.map(({ from, to }) => {
     const own = heldParameters(split, { stage, from, to }, sums);
@@ -126,7 +131,11 @@ function piecesMemory(
     // Recomputation keeps the input of each layer, and everything of one layer while it is computed again.
     return split.isRecomputing ? Math.min(inputs, kept) : kept;
   });
-  if (split.isRecomputing) atOnce = Math.min(largestKept, sums.largestActivation + filledLogits);
+  if (split.isRecomputing)
+    atOnce = Math.min(
+      largestKept,
+      Math.max(hasOthers ? sums.largestActivation : 0, hasLast ? lastKept : 0),
+    );
   const hasAttention = pieces.some(({ from, to }) => range(sums.attentionLayers, from, to) > 0);
   if (contextDegree(split) > 1 && hasAttention) atOnce += RING_BUFFERS * blockKeyValues(sums);
   const parameters = common + experts;
@@ -139,8 +148,32 @@ function piecesMemory(
     gradientsGiB: (framework.gradientBytes * parameters) / GIB,
     optimizerGiB: optimizer / GIB,
     activationsGiB: (activations * samplesOf(split)) / split.width / GIB,
+    workingGiB: (workingBytes(split, { hasLast, hasOthers }, sums) * samplesOf(split)) / GIB,
     reserveGiB: framework.reserveGiB,
   };
+}
+
+/**
+ * Of one sample and GPU, the tensors of a moment: with sequence parallelism a layer's tokens are whole on each GPU for its products. SpiderFlow's experiments
+ * count none.
+ */
+function workingBytes(
+  { width, isRecomputing }: Pick<Split, "width" | "isRecomputing">,
+  { hasLast, hasOthers }: { readonly hasLast: boolean; readonly hasOthers: boolean },
+  sums: LayerSums,
+): number {
+  const { activations, largestWorking, largestProduct, lastWorking, vocabulary } = sums;
+  if (sums.framework.name !== "megatron-core" || largestWorking === 0) return 0;
+  const layerCount = activations.length - 1;
+  const filled = vocabulary === 0 ? 1 : 1 + filledRows({ width }, sums) / vocabulary;
+  // What the loss kept is gone when blocks go backward; where layers are computed again, it counts among what is there at once.
+  const gone = hasLast && !isRecomputing ? range(activations, layerCount - 1, layerCount) : 0;
+  const whole = width > 1 ? range(sums.outputs, 0, 1) : 0;
+  return Math.max(
+    hasLast ? (lastWorking * filled) / width + whole : 0,
+    hasOthers ? (largestWorking - gone) / width + whole : 0,
+    hasOthers ? (largestProduct - gone) / width + 2 * whole : 0,
+  );
 }
 
 /** What of a sample is held at once, at most; `held`: of each run, from its forward to its backward. */

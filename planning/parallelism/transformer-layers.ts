@@ -7,7 +7,8 @@
  * layer has 2sh bytes. Activations kept for backward = 18sh + 4sf bytes (Korthikanti et al. 2022, §4.1: 34sh for f = 4h) where it is not gated,
  * else 8sh + 4s (q + k) + 6sf (no dropout, three tensors of width f) and at least 34sh; latent attention keeps its latents, before and after their norms, and
  * the wide queries, keys, values and results instead of q and k; 5as² for the scores of a heads where attention is not fused.
- * Logits are kept in 32 bits.
+ * Logits are kept in 32 bits. Beside what is kept, a block's backward has gradients of its output and of the tensors of the activation, one of which is gone by
+ * then: 3sh + 2sf bytes, gated 2sh + 4sf; a moment later sh + 2sf, gated 2sh + 2sf; the loss has the logits in 16 bits as well (data/plan/megatron-core-memory.py).
  *
  * PyTorch's own modules keep every input of an operation (`eagerBytes`): 8h + 8q for norms, residuals and attention (shared keys are repeated), 4f (inputs of the activation
  * and of the second matrix) or 8f where it is gated, of each token; norms their two statistics, attention one sum a head, in 32 bits. A loss keeps three
@@ -67,7 +68,8 @@ function embeddingLayer(shape: TransformerShape): PlanLayer {
     wholeParameters: whole,
     forwardFlops: 2 * s * patch * h,
     outputBytes: BYTES * s * h,
-    activationBytes: BYTES * s * h,
+    // With the mask of its dropout.
+    activationBytes: (isGated(shape) ? BYTES : BYTES + 1) * s * h,
     eagerBytes: BYTES * s * h,
     largestMatrix: Math.max(vocabulary, positions, patch) * h,
     tensorSyncs: 1,
@@ -87,6 +89,7 @@ function headLayer(shape: TransformerShape): PlanLayer {
     activationBytes: 4 * s * (h + vocabulary),
     eagerBytes:
       s * (4 * h + (shape.norm === "rms" ? (RMS_NORM_BYTES / 2) * h : 0) + 12 * vocabulary),
+    workingBytes: BYTES * s * vocabulary,
     largestMatrix: Math.max(vocabulary, isEncoder ? h : 0) * h,
     tensorSyncs: 1,
   };
@@ -142,6 +145,8 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
     activationBytes: s * activations,
     // Tokens are written to their experts and read back.
     eagerBytes: s * (eager + (expertsHere === undefined ? 0 : 4 * h * expertsHere.chosen)),
+    workingBytes: s * (BYTES * h * copies + (hasGate ? 2 * h + 4 * used : 3 * h + 2 * used)),
+    productBytes: s * (BYTES * h * copies + (hasGate ? 2 * h : h) + 2 * used),
     largestMatrix: h * Math.max(queries, shape.feedForward),
     scoreBytes: 5 * heads * s * s,
     scoreFlops,

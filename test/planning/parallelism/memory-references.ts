@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MODEL_PRESETS } from "../../../domain/model/model-presets.ts";
+import { readHfConfig } from "../../../domain/model/parse-hf-config.ts";
 import { DEEPSPEED, FSDP2, MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
 import { layerSums, type Split } from "../../../planning/parallelism/split.ts";
 import type { MemoryParts } from "../../../planning/parallelism/memory-parts.ts";
@@ -37,6 +38,16 @@ const FILE = z.strictObject({
       activationBytes: count.optional(),
     }),
   ),
+  megatronCore: z.strictObject({
+    configs: z.record(z.string(), z.record(z.string(), z.unknown())),
+    stages: z.array(
+      z.strictObject({
+        model,
+        ...{ layers: count, sequence: count, samples: count, width: count },
+        ...{ first: z.boolean(), last: z.boolean(), keptBytes: count, peakBytes: count },
+      }),
+    ),
+  }),
 });
 
 export interface MemoryPair {
@@ -63,6 +74,36 @@ const splitOf = (of: Partial<Split>): Split => ({
 
 const text = readFileSync(new URL("../../../data/plan/memory.json", import.meta.url), "utf8");
 const references = FILE.parse(JSON.parse(text));
+
+function configuredShape(name: string): TransformerShape {
+  const read = readHfConfig(references.megatronCore.configs[name] ?? {});
+  if (read.kind === "wrong") throw new RangeError(JSON.stringify(read.problems));
+  return read.shape;
+}
+
+export interface StagePair {
+  readonly name: string;
+  /** What is kept, and the most at any moment: predicted ÷ that of Megatron-Core's own modules. */
+  readonly kept: number;
+  readonly peak: number;
+}
+
+/** One micro-batch of a stage: what stands before and behind it is a stage of its own. */
+export const STAGE_PAIRS: readonly StagePair[] = references.megatronCore.stages.map(
+  ({ model: name, layers, sequence, samples, width, first, last, keptBytes, peakBytes }) => {
+    const sums = layerSums(presetModel(name, { ...configuredShape(name), sequence }));
+    const inner = [...(first ? [] : [1]), ...(last ? [] : [layers + 1])];
+    const bounds = [0, ...inner, layers + 2];
+    const split = splitOf({ width, microBatch: samples, stages: bounds.length - 1, bounds });
+    const { activationsGiB, workingGiB } = stageMemory(split, first ? 0 : 1, sums);
+    const place = [first ? "embedding" : "", `${layers} blocks`, last ? "head" : ""];
+    return {
+      name: `${name}, ${place.filter((part) => part !== "").join(", ")}, TP ${width}`,
+      kept: (GIB * activationsGiB) / keptBytes,
+      peak: (GIB * (activationsGiB + workingGiB)) / peakBytes,
+    };
+  },
+);
 
 export const MEMORY_PAIRS: readonly MemoryPair[] = [
   ...references.fsdp2.map(({ model: name, gpus, bytes, layers, sequence, ...rest }) => {
