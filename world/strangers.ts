@@ -35,7 +35,8 @@ export function sendStrange(server: Server, fleet: string, { how, count, target 
     const word = words[(target + at * 7) % Math.max(1, words.length)];
     if (word === undefined) return;
     const { name, payload } = word;
-    server.signal(id, how === "again" ? word : { name, payload: broken(payload, target + at) });
+    const isBroken = how === "broken";
+    server.signal(id, isBroken ? { name, payload: broken(payload, target + at), isBroken } : word);
   }
   if (how === "broken") server.signal(id, { name: "no such word", payload: { target } });
 }

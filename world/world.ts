@@ -124,7 +124,8 @@ function buildWorld(
     network,
     onViolation: checker.violate,
     onSignal: (kind, id, { name, payload }) => {
-      if (kind === "lobby") checker.lobbyTold(id, name, payload);
+      if (kind === "lobby") checker.lobbyTold(id, { name, payload, atMs: server.clockMs() });
+      if (kind === "fleet") checker.fleetTold(payload);
     },
     onChange: (kind, run) => {
       const state = kind === "fleet" && run.runId === fleet?.runId ? fleet.state() : undefined;
@@ -133,7 +134,8 @@ function buildWorld(
       const id = run.workflowId as JobId; // of a job
       const life = jobRuns.get(id)?.state();
       const decided = life && decidedOf(life);
-      if (decided !== undefined) checker.jobDecided(id, decided.kind);
+      if (decided !== undefined)
+        checker.jobDecided(id, decided.kind, server.clockMs() - run.startedAtMs);
       const end = run.end();
       if (end !== undefined) checker.jobEnded(id, end.kind);
     },

@@ -57,7 +57,7 @@ function withCoverage({ bars, details }: BenchAnswer, coverage: BranchCounts): B
   const missed = [...coverage].map(([file, of]) => [file, of.branches - of.met] as const);
   return {
     bars: [
-      ...bars.filter(({ id }) => !id.startsWith("world/speed")),
+      ...bars.filter(({ id }) => !id.startsWith("world/speed") && id !== "world/seeds"),
       barOf({
         id: "world/branches of machines and ledger",
         unit: "%",
@@ -109,6 +109,14 @@ function answerOf(played: readonly Played[], broken: number): BenchAnswer {
             }),
           ]),
       barOf({
+        id: "world/seeds",
+        unit: "seeds/s",
+        // Three hundred in a minute.
+        target: atLeast(5),
+        got: perSecond(played, () => 1),
+        note: "of processor time",
+      }),
+      barOf({
         id: "world/events a seed",
         unit: "events",
         target: atLeast(2_000),
@@ -138,7 +146,13 @@ function answerOf(played: readonly Played[], broken: number): BenchAnswer {
 }
 
 function speedOf(played: readonly Played[]): number | undefined {
+  const speed = perSecond(played, ({ outcome }) => outcome.events);
+  return speed === undefined ? undefined : Math.round(speed);
+}
+
+/** Of processor time. */
+function perSecond(played: readonly Played[], of: (each: Played) => number): number | undefined {
   const cpuMs = played.reduce((sum, each) => sum + each.cpuMs, 0);
-  const events = played.reduce((sum, { outcome }) => sum + outcome.events, 0);
-  return cpuMs === 0 ? undefined : Math.round(events / (cpuMs / 1_000));
+  const total = played.reduce((sum, each) => sum + of(each), 0);
+  return cpuMs === 0 ? undefined : total / (cpuMs / 1_000);
 }

@@ -35,7 +35,7 @@ export function lobbyNews(
       if (left > 0 && !isAnnounced && !creditsUnderway.has(number))
         of(tenant).credits.push({ number, class: name });
   }
-  for (const { lobby, ...row } of intake.news.values())
+  for (const { lobby, requestedAtMs: _judged, ...row } of intake.news.values())
     if (left > 0 && !rowsUnderway.has(keyOf(row))) of(lobby).rows.push(row);
   return [...news].map(([tenant, { rows, credits }]) => ({ fleet, tenant, rows, credits }));
 }

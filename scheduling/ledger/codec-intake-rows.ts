@@ -42,6 +42,7 @@ type NewsPart = readonly [
   submittedAtMs: number,
   gpus: number,
   round: number,
+  requestedAtMs?: number,
 ];
 
 export const packIntake = (intake: Intake): IntakeRows => ({
@@ -80,17 +81,13 @@ function packLobby(account: LobbyAccount): PackedAccount {
       ];
 }
 
-const packNews = (row: OutsideRow): NewsPart => [
-  row.lobby,
-  row.jobId,
-  shortId(row.runId),
-  row.seq,
-  JOB_CLASSES.indexOf(row.class),
-  row.priority,
-  row.submittedAtMs,
-  row.gpus,
-  row.round,
-];
+function packNews(row: OutsideRow): NewsPart {
+  const { lobby, jobId: job, seq, priority, submittedAtMs, gpus, round, requestedAtMs } = row;
+  const jobClass = JOB_CLASSES.indexOf(row.class);
+  const run = shortId(row.runId);
+  const part = [lobby, job, run, seq, jobClass, priority, submittedAtMs, gpus, round] as const;
+  return requestedAtMs === undefined ? part : [...part, requestedAtMs];
+}
 
 export const unpackIntake = (rows: IntakeRows): Intake => ({
   nextCredit: rows.nextCredit,
@@ -143,6 +140,7 @@ const unpackNews = ([
   submittedAtMs,
   gpus,
   round,
+  requestedAtMs,
 ]: NewsPart): OutsideRow => ({
   lobby: tenantId(lobby),
   jobId: jobId(job),
@@ -153,6 +151,7 @@ const unpackNews = ([
   submittedAtMs,
   gpus,
   round,
+  ...(requestedAtMs !== undefined && { requestedAtMs }),
 });
 
 const classAt = (index: number): JobClass => entry(JOB_CLASSES, index);

@@ -50,6 +50,8 @@ export interface Credit {
 export interface OutsideRow extends LobbyRow {
   /** In whose lobby it waits: its tenant's, or `OTHER_TENANTS`. */
   readonly lobby: TenantId;
+  /** Tells which of two runs is the newer one. From `KEPT_ROWS_RULES` on; a lobby needs it not. */
+  readonly requestedAtMs?: number;
 }
 
 export interface ReturningJob {

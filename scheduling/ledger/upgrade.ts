@@ -25,6 +25,12 @@ export const OWN_TASK_RULES = 9;
 /** A run of the fleet that operators have changed is old enough for the server not to delay the next one (docs/decisions/0201). */
 export const SPACED_RUNS_RULES = 10;
 
+/** A fleet that recovers believes nobody about a lease that it gave itself and lacks: that one has ended (docs/decisions/0214). */
+export const OWN_TOKENS_RULES = 10;
+
+/** A lobby's report from before it was told of rows, and the request of a run that another has followed, take no waiting job from its lobby (docs/decisions/0214). */
+export const KEPT_ROWS_RULES = 10;
+
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */

@@ -182,6 +182,23 @@ test.each([
   expect(play(drawSettings(seed, { climate: "hostile" })).violation).toBeUndefined();
 });
 
+/** docs/decisions/0214. */
+test.each([
+  [31_002_720, "a report from before its lobby was told of rows takes no job from the count"],
+  [
+    31_002_920,
+    "an array's lease that has ended is asserted by a late copy while the fleet recovers",
+  ],
+  [
+    52_000_568,
+    "the request of a run that was reset, which a frozen worker sends, takes no place from the next one's",
+  ],
+])("seed %i breaks a law under rules 9, and none any more: %s", (seed) => {
+  const settings = drawSettings(seed, { climate: "hostile" });
+  expect(play(settings, { rules: 9 }).violation?.law).toBe("liveness");
+  expect(play(settings).violation).toBeUndefined();
+});
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

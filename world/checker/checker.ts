@@ -12,7 +12,9 @@ import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
 import { endProblem, taskBookOf, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
+import { createCountLaws } from "./count-laws.ts";
 import { createPromptLaws, type Calm, type PromptLaws } from "./prompt-laws.ts";
+import { createRequestLaws, type RequestLaws } from "./request-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
 export interface Violation {
@@ -25,8 +27,8 @@ export interface Checker {
   readonly witness: Witness;
   /** `isRecovering`: the fleet is finding out what a lost ledger held. */
   readonly ledgerChanged: (ledger: Ledger, isRecovering: boolean) => void;
-  /** What its followers are told, before its workflow closes. */
-  readonly jobDecided: (job: JobId, how: string) => void;
+  /** What its followers are told, before its workflow closes; `ageMs`: of its run, by the server's clock. */
+  readonly jobDecided: (job: JobId, how: string, ageMs: number) => void;
   readonly jobEnded: (job: JobId, how: string) => void;
   /** What its user, or an operator, has done to a job; `hold` and `release` once they were acknowledged. */
   readonly noteOrder: (job: JobId, order: JobOrder) => void;
@@ -35,6 +37,7 @@ export interface Checker {
   readonly noteCancellation: (job: JobId, tasks: readonly number[]) => () => void;
   readonly called: PromptLaws["called"];
   readonly lobbyTold: PromptLaws["lobbyTold"];
+  readonly fleetTold: RequestLaws["fleetTold"];
   readonly violate: (law: string, message: string) => void;
   readonly violation: () => Violation | undefined;
   readonly endedJobs: () => ReadonlyMap<JobId, string>;
@@ -67,6 +70,8 @@ export function createChecker(
   const hasStarted = (job: string): boolean =>
     [...tokens.values()].some(({ jobId }) => jobId === job);
   const prompt = createPromptLaws({ nowMs, calmAtMs }, violate);
+  const requests = createRequestLaws(violate);
+  const counts = createCountLaws(violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
 
@@ -234,15 +239,32 @@ export function createChecker(
           );
       },
     },
-    ...{ called: prompt.called, lobbyTold: prompt.lobbyTold },
+    called: (lobby, call) => {
+      prompt.called(lobby, call);
+      counts.called(lobby, call);
+    },
+    fleetTold: (entries) => {
+      requests.fleetTold(entries);
+      counts.fleetTold(entries);
+    },
+    lobbyTold: (lobby, word) => {
+      prompt.lobbyTold(lobby, word);
+      counts.lobbyTold(lobby, word);
+      if (word.name === "lobby-leave") requests.leftLobby(word.payload);
+    },
     ledgerChanged: (ledger, isRecovering) => {
       prompt.ledgerChanged(ledger);
+      requests.ledgerChanged(ledger, isRecovering);
       if (ledger.leases === last) return;
       last = ledger.leases;
       checkLeases(ledger);
       if (!isRecovering) checkCovered(ledger);
     },
-    jobDecided: (job, how) => {
+    jobDecided: (job, how, ageMs) => {
+      const { deadlineMs } = drawn.get(job)?.spec ?? {};
+      const isNews = decided.get(job)?.has(how) !== true;
+      if (isNews && deadlineMs !== undefined && orders.get(job)?.has("deadline") !== true)
+        prompt.endedBy(job, nowMs() - ageMs + deadlineMs);
       decided.set(job, (decided.get(job) ?? new Set()).add(how));
     },
     jobEnded: (job, how) => {

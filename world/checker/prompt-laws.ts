@@ -1,8 +1,8 @@
 /**
  * @file What must come to its end soon once all is well, and not before its time: what costs time alone breaks no other law, because something else mends it later.
  *
- * A credit that a lobby got comes back, or is used; a grant to a job that had ended before is taken back when it cannot be delivered; a lobby calls nobody
- * of whom it has heard that he has left it, and nothing since. Only what happens in the calm is judged: what was lost before may take its time. Cost: O(leases + credits) for a
+ * A credit that a lobby got comes back, or is used; a grant to a job that had ended before is taken back when it cannot be delivered; a job without GPUs ends
+ * at its deadline; a lobby calls nobody of whom it has heard that he has left it, and nothing since. Only what happens in the calm is judged: what was lost before may take its time. Cost: O(leases + credits) for a
  * ledger that has changed; O(rows) for a word to a lobby.
  */
 
@@ -13,20 +13,29 @@ import { CALM_AT_MS } from "../settings.ts";
 
 export interface PromptLaws {
   readonly ledgerChanged: (ledger: Ledger) => void;
+  /** A job has decided to end, whose deadline is or was at that time. */
+  readonly endedBy: (job: JobId, deadlineAtMs: number) => void;
   /** `token`: the highest that any ledger had given by then. */
   readonly jobEnded: (job: JobId, token: number) => void;
   /** Not before its fence is over, by the world's own clock. */
   readonly cutOff: Witness["cutOff"];
   /** A word to a lobby. */
-  readonly lobbyTold: (lobby: string, name: string, payload: unknown) => void;
+  readonly lobbyTold: (lobby: string, word: LobbyWord) => void;
   /** A lobby has called a job in. */
-  readonly called: (lobby: string, call: Asked) => void;
+  readonly called: (lobby: string, call: Asked & { readonly credit: number }) => void;
 }
 
 export interface Calm {
   readonly nowMs: () => number;
   /** No fault strikes from then on, and no process is paused. */
   readonly calmAtMs: number;
+}
+
+export interface LobbyWord {
+  readonly name: string;
+  readonly payload?: unknown;
+  /** By the server's clock. */
+  readonly atMs: number;
 }
 
 /** A request of a run of a job. */
@@ -40,9 +49,14 @@ export interface Asked {
 const ARRIVED_MS = 15_000;
 /** How much less than its fence a host may take for it: clocks drift. */
 const CLOCKS_DIFFER = 0.97;
-const CREDIT_MS = 180_000;
+/** Less than it takes the fleet to give one again. */
+const CREDIT_MS = 50_000;
+/** A job that ends at the moment of its call, say at its deadline, keeps the credit until the fleet has given it again. */
+const CREDIT_OF_ENDED_MS = 180_000;
 /** Less than the pause between two audits. */
 const GRANT_MS = 12_000;
+/** What a job without GPUs may take to end once it is late. */
+const DEADLINE_MS = 45_000;
 const CALL_MS = 3_000;
 /** A call that was under way when the job left, before it became calm. */
 const EARLY_CALL_MS = 30_000;
@@ -57,7 +71,11 @@ export function createPromptLaws(
   /** The last leave that a lobby heard of a run, and no row since. */
   const left = new Map<string, { readonly seq: number; readonly atMs: number }>();
   let credits: ReadonlyMap<string, number> = new Map();
+  const calledWith = new Map<number, JobId>();
   let leases: ReadonlyMap<LeaseId, number> = new Map();
+  let holders: ReadonlySet<JobId> = new Set();
+  /** When a ledger had a lease of the job last. */
+  const heldAtMs = new Map<JobId, number>();
   const late = (sinceMs: number, mostMs: number): boolean =>
     sinceMs > judgedFromMs && nowMs() > sinceMs + mostMs;
 
@@ -67,8 +85,10 @@ export function createPromptLaws(
       for (const number of account.credits.keys()) {
         const key = `${lobby} ${number}`;
         const sinceMs = credits.get(key) ?? nowMs();
+        const job = calledWith.get(number);
+        const mostMs = job !== undefined && ended.has(job) ? CREDIT_OF_ENDED_MS : CREDIT_MS;
         present.set(key, sinceMs);
-        if (late(sinceMs, CREDIT_MS))
+        if (late(sinceMs, mostMs))
           violate("credits return", `credit ${number} of lobby ${lobby} has not come back`);
       }
     credits = present;
@@ -76,6 +96,8 @@ export function createPromptLaws(
 
   return {
     ledgerChanged: (ledger) => {
+      for (const job of holders) heldAtMs.set(job, nowMs());
+      holders = new Set([...ledger.leases.values()].map(({ jobId }) => jobId));
       if (nowMs() < CALM_AT_MS) return;
       checkCredits(ledger);
       const present = new Map<LeaseId, number>();
@@ -88,12 +110,17 @@ export function createPromptLaws(
       }
       leases = present;
     },
+    endedBy: (job, deadlineAtMs) => {
+      const sinceMs = Math.max(deadlineAtMs, judgedFromMs, heldAtMs.get(job) ?? 0);
+      if (!holders.has(job) && nowMs() > sinceMs + DEADLINE_MS)
+        violate("deadlines are kept", `${job} ends long after its deadline, and had no GPUs`);
+    },
     jobEnded: (job, token) => void ended.set(job, token),
     cutOff: (host, { forMs, fenceMs }) => {
       if (forMs < fenceMs * CLOCKS_DIFFER)
         violate("fences take their time", `${host} was cut off for ${Math.round(forMs)} ms only`);
     },
-    lobbyTold: (lobby, name, payload) => {
+    lobbyTold: (lobby, { name, payload }) => {
       // Also what a stranger makes of such words.
       const word = (payload ?? {}) as Partial<Asked & { readonly rows: readonly Partial<Asked>[] }>;
       if (name === "lobby-leave" && typeof word.seq === "number")
@@ -102,6 +129,7 @@ export function createPromptLaws(
         for (const row of word.rows) left.delete(placeOf(lobby, row ?? {}));
     },
     called: (lobby, call) => {
+      calledWith.set(call.credit, call.jobId);
       const { seq, atMs } = left.get(placeOf(lobby, call)) ?? { seq: -1, atMs: 0 };
       const mostMs = atMs > judgedFromMs ? CALL_MS : EARLY_CALL_MS;
       if (call.seq <= seq && nowMs() > Math.max(judgedFromMs, atMs + mostMs))
@@ -110,5 +138,5 @@ export function createPromptLaws(
   };
 }
 
-const placeOf = (lobby: string, { jobId, runId }: Partial<Asked>): string =>
+export const placeOf = (lobby: string, { jobId, runId }: Partial<Asked>): string =>
   `${lobby} ${jobId} ${runId}`;

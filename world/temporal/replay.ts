@@ -1,11 +1,12 @@
 /**
  * @file What a worker does that takes a run over: it repeats the history on a fresh state, and has to give the commands that the history has.
  *
- * The events come from their JSON, as they would from the server, so a machine that holds on to an object of its caller is found out.
+ * The events come from their JSON, as they would from the server, so a machine that holds on to an object of its caller is found out. Each is written once,
+ * however often its run is repeated.
  */
 
 import type { Tick } from "../../machines/machine.ts";
-import { copied, type RunIdentity, type WorkflowType } from "./workflow.ts";
+import type { RunIdentity, WorkflowType } from "./workflow.ts";
 
 /** One event of a history, with the time of its workflow task. The first one is the start. */
 export interface Fed<Event> {
@@ -31,13 +32,15 @@ export function replay<State, Event, Command>(
   let { state } = opened;
   const commands = [...opened.commands];
   for (const { event, nowMs } of history.slice(1)) {
-    const step = machine.step(state, copied(event) ?? { kind: "tick" }, nowMs);
+    const again = event === undefined ? TICK : (JSON.parse(textOf(event)) as Event | Tick); // as it was fed
+    const step = machine.step(state, again, nowMs);
     state = step.state;
     commands.push(...step.commands);
   }
   const count = Math.max(commands.length, given.length);
   for (let at = 0; at < count; at += 1) {
-    const [now, then] = [JSON.stringify(commands[at]), JSON.stringify(given[at])];
+    const now = at < commands.length ? JSON.stringify(commands[at]) : NOTHING;
+    const then = textOf(given[at]);
     if (now !== then)
       return {
         kind: "other",
@@ -45,4 +48,20 @@ export function replay<State, Event, Command>(
       };
   }
   return { kind: "same", state };
+}
+
+const TICK: Tick = { kind: "tick" };
+/** Beyond the last command. */
+const NOTHING = "nothing";
+
+/** What histories have, as it was when it was first written. */
+const texts = new WeakMap<object, string>();
+
+function textOf(value: unknown): string {
+  if (typeof value !== "object" || value === null) return NOTHING;
+  const known = texts.get(value);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(value);
+  texts.set(value, text);
+  return text;
 }

@@ -110,7 +110,7 @@ export function openRun<State, Event, Command>(
       start: (process) => {
         beatAtMs = kernel.nowMs();
         watch(own);
-        process.spawn(work(process, own));
+        process.spawn(work(process, own, server.clockMs()));
       },
     });
   }
@@ -130,8 +130,9 @@ export function openRun<State, Event, Command>(
     wake();
   }
 
-  function* work(process: Process, own: number): Task<void> {
-    const draft = begin(process);
+  /** `startedAtMs`: when the task was handed out. A worker that was paused then works with that time when it goes on, as the server's history has it. */
+  function* work(process: Process, own: number, startedAtMs: number): Task<void> {
+    const draft = begin(process, startedAtMs);
     if (draft === undefined) return;
     const locals = createLocalActivities<Event>(kernel, process);
     const startLocal = (number: number, command: Command): void =>
@@ -139,7 +140,7 @@ export function openRun<State, Event, Command>(
         type.local(command, { process, state: draft.state, workflowId: identity.workflowId }),
       );
     for (const [number, command] of openLocals) startLocal(number, command);
-    takeArrivals(draft);
+    takeArrivals(draft, startedAtMs);
     for (;;) {
       startNew(draft, startLocal);
       if (!locals.isAnyOpen()) break;
@@ -158,16 +159,16 @@ export function openRun<State, Event, Command>(
     const answer = yield* locals.next(beatAtMs + TASK_BEAT_MS);
     if (answer === undefined) {
       if (!(yield* handIn(draft, { ...by, isLast: false }))) return false;
-      takeArrivals(draft);
+      takeArrivals(draft, server.clockMs());
       return true;
     }
-    feed(draft, { event: answer.event, nowMs: server.clockMs(), answers: answer.number });
-    tickWhileDue(draft);
+    const nowMs = server.clockMs();
+    feed(draft, { event: answer.event, nowMs, answers: answer.number });
+    tickWhileDue(draft, nowMs);
     return true;
   }
 
-  function begin(process: Process): Work | undefined {
-    const nowMs = server.clockMs();
+  function begin(process: Process, nowMs: number): Work | undefined {
     if (state === undefined) {
       const opened = type.open(identity, nowMs);
       return {
@@ -186,8 +187,7 @@ export function openRun<State, Event, Command>(
     return undefined;
   }
 
-  function takeArrivals(draft: Work): void {
-    const nowMs = server.clockMs();
+  function takeArrivals(draft: Work, nowMs: number): void {
     for (; draft.taken < arrivals.length; draft.taken += 1) {
       const arrival = arrivals[draft.taken];
       if (arrival === undefined) continue;
@@ -203,7 +203,7 @@ export function openRun<State, Event, Command>(
       }
       feed(draft, { event: arrival.event, nowMs });
     }
-    tickWhileDue(draft);
+    tickWhileDue(draft, nowMs);
   }
 
   function feed(draft: Work, fed: Fed<Event>): void {
@@ -217,8 +217,7 @@ export function openRun<State, Event, Command>(
     }
   }
 
-  function tickWhileDue(draft: Work): void {
-    const nowMs = server.clockMs();
+  function tickWhileDue(draft: Work, nowMs: number): void {
     for (let ticks = 0; ticks < MAX_TICKS && dueMs(draft.state) <= nowMs; ticks += 1)
       feed(draft, { event: TICK, nowMs });
   }

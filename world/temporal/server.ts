@@ -25,7 +25,7 @@ export interface ServerPorts {
   readonly onViolation: (law: string, message: string) => void;
   /** A run has changed, or has closed. */
   readonly onChange: (kind: string, run: AnyRun) => void;
-  /** A workflow that is open was told something. */
+  /** A workflow that is open was told something that may be true. */
   readonly onSignal: (kind: string, workflowId: string, signal: Signal) => void;
 }
 
@@ -34,6 +34,8 @@ export interface Signal {
   readonly payload?: unknown;
   /** Only to this run. */
   readonly runId?: string;
+  /** It cannot be true, so nothing follows from it. */
+  readonly isBroken?: true;
 }
 
 export interface Started {
@@ -148,11 +150,11 @@ export function createServer({ kernel, network, onViolation, onChange, onSignal 
     openIds: (kind: string): readonly string[] =>
       [...runs].flatMap(([id, each]) => (each.kind === kind && each.run.isOpen() ? [id] : [])),
     /** False when there is no such open run. */
-    signal: (workflowId: string, { name, payload, runId }: Signal): boolean => {
+    signal: (workflowId: string, { name, payload, runId, isBroken }: Signal): boolean => {
       const { kind = "", run } = runs.get(workflowId) ?? {};
       if (run?.isOpen() !== true || (runId !== undefined && run.runId !== runId)) return false;
       kernel.tell("server", workflowId, () => `${name} ${told(payload)}`);
-      onSignal(kind, workflowId, { name, payload });
+      if (isBroken !== true) onSignal(kind, workflowId, { name, payload });
       run.signal(name, payload);
       return true;
     },

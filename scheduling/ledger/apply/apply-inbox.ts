@@ -118,14 +118,14 @@ function applyRequest(transaction: LedgerTransaction, request: GangRequest): voi
   transaction.nextArrival += 1;
 }
 
-/** A newer request of its run waits outside, and its lobby has yet to hear of it. */
-function isOutdatedOutside(
-  { before, intake }: LedgerTransaction,
-  { jobId, runId, seq }: GangRequest,
-): boolean {
-  const row = (intake ?? before.intake)?.news.get(jobId);
-  const isNewer = row?.runId === runId && row.seq > seq;
-  return isNewer && before.applyVersion >= LATE_COPIES_RULES;
+/** A newer request of the job waits outside, and its lobby has yet to hear of it. Rows of rules before `KEPT_ROWS_RULES` tell it of the same run alone. */
+function isOutdatedOutside({ before, intake }: LedgerTransaction, request: GangRequest): boolean {
+  const row = (intake ?? before.intake)?.news.get(request.jobId);
+  if (row === undefined || before.applyVersion < LATE_COPIES_RULES) return false;
+  const { requestedAtMs } = row;
+  return row.runId === request.runId
+    ? row.seq > request.seq
+    : requestedAtMs !== undefined && supersedes({ ...row, requestedAtMs }, request);
 }
 
 interface Asked {

@@ -34,6 +34,10 @@ export function afterLoss({
 
 export const tokenAfterLoss = (nextToken: number): number => token(nextToken + LOST_LEDGER_TOKENS);
 
+/** Whether the ledger itself has given the token: the lost one cannot have. Of a ledger that was never lost all are its own. */
+export const isOwnToken = ({ recovery }: Known, given: number): boolean =>
+  recovery === undefined || given >= recovery.tokensBelow - LOST_LEDGER_TOKENS;
+
 /** Whether reports of leases that the ledger has never had may be true. */
 export const isRecovering = ({ recovery }: Known, nowMs: number): boolean =>
   recovery !== undefined && nowMs < (recovery.untilMs ?? Infinity);

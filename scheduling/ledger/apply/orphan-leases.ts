@@ -4,7 +4,7 @@
  * A ledger is lost when its fleet was terminated, and a wrong fence forgets runs that continue. A run that an agent reports becomes an
  * unconfirmed lease on that host, so that no other job gets the GPUs; its job is asked and answers `assert` or `end`. A job's claim
  * is taken in whole, if the lease is unconfirmed or the fleet recovers: otherwise a lease that the ledger lacks has ended, and the
- * claim is disowned. GPUs of another lease are never taken: there the claim is disowned, and the higher token on the host keeps order. A
+ * claim is disowned; so has one that a recovering ledger gave itself (rules 10). GPUs of another lease are never taken: there the claim is disowned, and the higher token on the host keeps order. A
  * lease of a run that its job has left behind is vacated at once. New tokens are above every token ever reported.
  * Cost: O(leases) for each new lease. Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
@@ -18,7 +18,8 @@ import { isRoomForWord } from "./transaction-size.ts";
 import { dropRequest } from "./transaction-requests.ts";
 import { takenGpus } from "../rules/usage.ts";
 import { isBounded } from "../ledger.ts";
-import { isRecovering } from "./ledger-recovery.ts";
+import { OWN_TOKENS_RULES } from "../upgrade.ts";
+import { isOwnToken, isRecovering } from "./ledger-recovery.ts";
 
 /** A host says that it runs this lease. */
 export function adoptLease(transaction: LedgerTransaction, fact: LeaseFact, host: HostId): void {
@@ -60,7 +61,7 @@ export function assertLease(transaction: LedgerTransaction, fact: LeaseFact): vo
     isLeftBehind(transaction, fact) ||
     isKnownOfOther ||
     !isFree(transaction, fact, fact.gpus) ||
-    (known === undefined && isEnded(transaction)) ||
+    (known === undefined && isEnded(transaction, fact)) ||
     !isRoomForWord(transaction, fact)
   ) {
     transaction.orphaned.push(fact);
@@ -71,9 +72,11 @@ export function assertLease(transaction: LedgerTransaction, fact: LeaseFact): vo
   dropAnswered(transaction, fact);
 }
 
-/** Whether a lease that the ledger lacks has ended, because it lacks no other. */
-const isEnded = ({ before, recovery, nowMs }: LedgerTransaction): boolean =>
-  isBounded(before) && !isRecovering({ recovery }, nowMs);
+/** Whether a lease that the ledger lacks has ended, because it lacks no other, or has given that one itself. */
+const isEnded = ({ before, recovery, nowMs }: LedgerTransaction, { token }: LeaseFact): boolean =>
+  isBounded(before) &&
+  (!isRecovering({ recovery }, nowMs) ||
+    (before.applyVersion >= OWN_TOKENS_RULES && isOwnToken({ recovery }, token)));
 
 /** Another run of the job is in force. */
 function isLeftBehind(transaction: LedgerTransaction, { jobId, runId }: LeaseFact): boolean {

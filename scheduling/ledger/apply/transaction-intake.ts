@@ -8,9 +8,11 @@
 import type { GangRequest, Lease, RequestKey } from "../../../domain/lease/lease.ts";
 import { eraOf } from "../../../domain/lease/lobby-order.ts";
 import type { FirstByClass, LobbyReport } from "../../../domain/lease/lobby.ts";
+import { JOB_CLASSES } from "../../../domain/job/job.ts";
 import type { JobId, TenantId } from "../../../domain/values/ids.ts";
 import { FIRST_ERA, OTHER_TENANTS, type LobbyAccount, type OutsideRow } from "../intake.ts";
 import { JUDGED_ONCE_RULES } from "../ledger.ts";
+import { KEPT_ROWS_RULES } from "../upgrade.ts";
 import { giveCredits } from "../rules/credits.ts";
 import { flowWeights } from "../rules/flow.ts";
 import { NEW_LOBBY, openIntake, type OpenIntake } from "../rules/open-intake.ts";
@@ -54,6 +56,9 @@ export const isNewsFull = (
 export const isJudgedOnce = ({ before }: LedgerTransaction): boolean =>
   before.applyVersion >= JUDGED_ONCE_RULES;
 
+const areRowsKept = ({ before }: LedgerTransaction): boolean =>
+  before.applyVersion >= KEPT_ROWS_RULES;
+
 /** The era of the present description. */
 export const eraIn = ({ intake, before }: LedgerTransaction): number =>
   (intake ?? before.intake)?.era ?? FIRST_ERA;
@@ -70,9 +75,12 @@ export function putOutside(
   request: GangRequest,
   round: number,
 ): void {
-  const { jobId, runId, seq, priority, submittedAtMs, gang } = request;
+  const { jobId, runId, seq, priority, submittedAtMs, requestedAtMs, gang } = request;
   const lobby = lobbyOf(transaction, request.tenant);
-  const row = { lobby, jobId, runId, seq, class: request.class, priority, submittedAtMs };
+  const row = {
+    ...{ lobby, jobId, runId, seq, class: request.class, priority, submittedAtMs },
+    ...(areRowsKept(transaction) && { requestedAtMs }),
+  };
   intakeIn(transaction).news.set(jobId, { ...row, gpus: gang.gpus, round });
   noteGrowth(transaction, jsonBytes([row, lobby]));
   countWaiting(transaction, row, 1);
@@ -174,14 +182,16 @@ export function announceAgain(
 
 /**
  * A lobby's own count holds, beside the rows of which it has yet to hear. It may have counted some of these, and jobs to which credits are on
- * their way: too high a count costs credits that come back, too low a one would leave a job outside for good.
+ * their way: too high a count costs credits that come back, too low a one would leave a job outside for good. So one from before the lobby was told of
+ * rows, or a late copy, lowers nothing: should the lobby be ended by hand before it counts again, nothing else would open it.
  */
-export function applyLobbyReport(
-  transaction: LedgerTransaction,
-  { tenant, report, waiting, first, returned }: LobbyReport,
-): void {
-  for (const number of returned) endCredit(transaction, tenant, number);
+export function applyLobbyReport(transaction: LedgerTransaction, word: LobbyReport): void {
+  const { tenant, report, waiting, first, returned } = word;
   const { lobbies, news } = intakeIn(transaction);
+  const former = lobbies.get(tenant) ?? NEW_LOBBY;
+  for (const number of returned) endCredit(transaction, tenant, number);
+  if (areRowsKept(transaction) && report <= former.report)
+    return raiseCount(transaction, word, former);
   const account = lobbies.get(tenant) ?? NEW_LOBBY;
   if (report <= account.report) return;
   const counted = { ...waiting };
@@ -200,6 +210,22 @@ export function applyLobbyReport(
   noteLostEras(transaction, first);
 }
 
+/** By an old report: those for whom the credits were that come back may wait still. */
+function raiseCount(
+  transaction: LedgerTransaction,
+  { tenant, waiting, returned }: LobbyReport,
+  former: LobbyAccount,
+): void {
+  const least = { ...former.waiting };
+  for (const number of returned) {
+    const credit = former.credits.get(number);
+    if (credit !== undefined) least[credit.class] += 1;
+  }
+  for (const name of JOB_CLASSES) least[name] = Math.max(least[name], waiting[name]);
+  const account = intakeIn(transaction).lobbies.get(tenant) ?? { ...former, credits: new Map() };
+  setLobby(transaction, tenant, { ...account, waiting: least });
+}
+
 /** Eras that this ledger has not had, or cannot tell from its own while it recovers, are those of a ledger that was lost. */
 function noteLostEras(transaction: LedgerTransaction, first: FirstByClass | undefined): void {
   const eras = Object.values(first ?? {}).map(({ round }) => eraOf(round));
@@ -215,7 +241,11 @@ export function applyLobbiesTold(
   const { lobbies, news } = intakeIn(transaction);
   for (const { jobId, runId, seq } of told.rows) {
     const row = news.get(jobId);
-    if (row?.runId === runId && row.seq === seq) news.delete(jobId);
+    if (row?.runId !== runId || row.seq !== seq) continue;
+    news.delete(jobId);
+    const account = lobbies.get(row.lobby);
+    if (account !== undefined && areRowsKept(transaction))
+      lobbies.set(row.lobby, { ...account, report: Math.max(account.report, transaction.nowMs) });
   }
   const numbers = new Set(told.credits);
   for (const [tenant, account] of lobbies) {

@@ -7,6 +7,7 @@
 import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
 import { commands, type PlantedBug } from "./planted-bug.ts";
 import { PLANTED_HOSTILE } from "./hostile-catalogue.ts";
+import { PLANTED_LATE } from "./late-catalogue.ts";
 import { PLANTED_WIDE } from "./wide-catalogue.ts";
 
 export const PLANTED: readonly PlantedBug[] = [
@@ -373,4 +374,5 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   ...PLANTED_WIDE,
   ...PLANTED_HOSTILE,
+  ...PLANTED_LATE,
 ];

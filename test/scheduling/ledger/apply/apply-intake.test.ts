@@ -75,6 +75,19 @@ it("a late copy of a request leaves a newer one of its run outside; under rules 
   expect(after({ ...full, applyVersion: 6 }).intake?.news.get(jobId("array"))?.seq).toBe(1);
 });
 
+/** Its first request may come late, from a worker that was frozen while somebody reset the job (a world, seed 52000568). */
+it("a request of a run that another has followed leaves that one's outside; under rules 9 it took its place", () => {
+  const full = sound(inbox(ready, flood(16)).ledger);
+  const [former, next] = [5, 9].map((requestedAtMs, at) =>
+    ask({ job: "a", run: `a-run${2 - at}`, requestedAtMs, submittedAtMs: 5 }),
+  );
+  const after = (ledger: Ledger, words = [next, former]) => inbox(ledger, words).ledger;
+  const runOf = ({ intake }: Ledger) => intake?.news.get(jobId("a"))?.runId;
+  expect(runOf(sound(after(full)))).toBe("a-run1");
+  expect(runOf(sound(after(full, [former, next])))).toBe("a-run1");
+  expect(runOf(after({ ...full, applyVersion: 9 }))).toBe("a-run2");
+});
+
 const reported = (
   tenant: string,
   training: number,
@@ -166,8 +179,27 @@ describe("intake", () => {
     const waiting = (ledger: Ledger) => ledger.intake?.lobbies.get(tenantId("a"))?.waiting.training;
     const counted = inbox(told(full), [reported("a", 4, { report: 9 })]).ledger;
     expect(waiting(counted)).toBe(4);
-    expect(waiting(inbox(counted, [reported("a", 8, { report: 8 })]).ledger)).toBe(4);
+    const early = [reported("a", 3, { report: 8 })];
+    expect(waiting(inbox(counted, early).ledger)).toBe(4);
+    // One that says more may be newer than the rows of which the lobby was told last.
+    const more = [reported("a", 8, { report: 8 })];
+    expect(waiting(inbox(counted, more).ledger)).toBe(8);
+    expect(waiting(inbox({ ...counted, applyVersion: 9 }, more).ledger)).toBe(4);
     expect(waiting(inbox(full, [reported("a", 4, { report: 9 })]).ledger)).toBe(4 + 14);
+  });
+
+  /** The lobby was ended by hand before it had counted again, and nothing opened it any more (a world, seed 31002720). */
+  it("lowers no count by a report from before the lobby was told of rows, and counts those again whose credits come back", () => {
+    const crowd = inbox(ready, flood(18, { tenant: "a" })).ledger;
+    const freed = told(inbox(told(crowd, 20), [end("a-0")]).ledger, 20);
+    expect(creditsOf(freed, "a")).toEqual([1]);
+    const early = [reported("a", 0, { report: 9, returned: [1] })];
+    const waiting = (ledger: Ledger) => ledger.intake?.lobbies.get(tenantId("a"))?.waiting.training;
+    // One of two has been called in with the place that came back.
+    expect(waiting(inbox({ ...freed, applyVersion: 9 }, early).ledger)).toBe(0);
+    const after = sound(inbox(freed, early).ledger);
+    expect([waiting(after), creditsOf(after, "a")]).toEqual([1, [2]]);
+    expect(waiting(inbox(after, [reported("a", 0, { report: 21 })]).ledger)).toBe(0);
   });
 
   it("keeps the place of a job that returns, however full it is", () => {

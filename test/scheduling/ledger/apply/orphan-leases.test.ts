@@ -14,8 +14,8 @@ import { checkLedger } from "../../../../scheduling/ledger/rules/invariants.ts";
 import { ask, fleetShape, gpus, host, inbox, leased, readyLedger } from "../../builders.ts";
 
 const READY = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
-/** Its fleet recovers. */
-const LOST: Ledger = { ...READY, recovery: { tokensBelow: 100 } };
+/** Its fleet recovers, and gives tokens from a hundred on itself. */
+const LOST: Ledger = { ...READY, recovery: { tokensBelow: 100 + 2 ** 20 } };
 const H0 = host("c0/h0");
 const H1 = host("c0/h1");
 
@@ -135,12 +135,24 @@ describe("a job's claim", () => {
 });
 
 test("a claim on a lease that the ledger lacks is disowned once the fleet has recovered: the lease has ended", () => {
-  const isRecovered = { ...LOST, recovery: { tokensBelow: 100, untilMs: 0 } };
+  const isRecovered = { ...LOST, recovery: { tokensBelow: 100 + 2 ** 20, untilMs: 0 } };
   for (const ledger of [READY, isRecovered]) {
     const applied = after(ledger, (transaction) => assertLease(transaction, TWO_HOSTS));
     expect(applied.ledger).toBe(ledger);
     expect(applied.orphaned).toEqual([TWO_HOSTS]);
   }
+});
+
+/** A late copy of a claim came after the end (a world, seed 31002920). */
+test("so is one that a recovering fleet gave itself; under rules 9 it came back, and stayed until somebody repaired it", () => {
+  const own = fact(100, gpus(["c0/h0", 1]));
+  const claimed = (ledger: Ledger) => after(ledger, (transaction) => assertLease(transaction, own));
+  expect(claimed(LOST).orphaned).toEqual([own]);
+  expect(linesOf(claimed(LOST).ledger)).toEqual([]);
+  expect(linesOf(claimed({ ...LOST, applyVersion: 9 }).ledger)).toEqual(["lease-100 held c0/h0:1"]);
+  // A host that runs it is the better witness.
+  const running = after(LOST, (transaction) => adoptLease(transaction, own, H0)).ledger;
+  expect(linesOf(claimed(running).ledger)).toEqual(["lease-100 held c0/h0:1"]);
 });
 
 test("whatever is reported and claimed, no GPU is in two leases and no token is granted again", () => {

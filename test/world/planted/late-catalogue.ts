@@ -1,0 +1,153 @@
+/** @file Bugs in what comes late or twice: requests, calls, credits, refusals, reports, deadlines. As `catalogue.ts` has the others. */
+
+import type { GangRequest } from "../../../domain/lease/lease.ts";
+import { isFields } from "../../../lib/fields.ts";
+import type { FleetEvent } from "../../../machines/fleet/events.ts";
+import type { FleetState } from "../../../machines/fleet/state.ts";
+import type { Job } from "../../../machines/job/job-state.ts";
+import type { Tick } from "../../../machines/machine.ts";
+import type { PlantedBug } from "./planted-bug.ts";
+
+/** A request as an honest sender writes it. */
+const requestIn = (entry: unknown): GangRequest | undefined =>
+  isFields(entry) && entry["kind"] === "request" && isFields(entry["request"])
+    ? (entry["request"] as unknown as GangRequest)
+    : undefined;
+
+/** The same words, but the request in force ends before a copy of such a number comes. */
+function endedBefore<Event extends FleetEvent | Tick>(
+  { ledger }: FleetState,
+  event: Event,
+  isPlanted: (copy: GangRequest, present: GangRequest) => boolean,
+): Event {
+  if (event.kind !== "inbox" || !Array.isArray(event.batch)) return event;
+  const batch = event.batch.flatMap((entry: unknown) => {
+    const copy = requestIn(entry);
+    const present = copy && ledger.requests.get(copy.jobId);
+    if (copy === undefined || present?.runId !== copy.runId || !isPlanted(copy, present))
+      return [entry];
+    const { jobId, runId, seq } = present;
+    return [{ kind: "end", jobId, runId, seq, unconfirmedHosts: "all" }, entry];
+  });
+  return { ...event, batch };
+}
+
+/** Plays one step under former rules of jobs where that is planted. */
+const under =
+  (rules: number, isPlanted: (job: Job) => boolean): NonNullable<PlantedBug["planted"]["job"]> =>
+  (machine) => {
+    const former = (job: Job): Job =>
+      isPlanted(job) ? { ...job, rules: Math.min(job.rules, rules) } : job;
+    return {
+      ...machine,
+      step: (job, event, nowMs) => {
+        const { state, commands } = machine.step(former(job), event, nowMs);
+        return { state: { ...state, rules: Math.max(job.rules, state.rules) }, commands };
+      },
+      dueAtMs: (job) => machine.dueAtMs(former(job)),
+    };
+  };
+
+export const PLANTED_LATE: readonly PlantedBug[] = [
+  {
+    name: "a copy of a request takes its place in the queue anew",
+    seenAt: 54_000_015,
+    climate: "hostile",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          machine.step(
+            state,
+            endedBefore(state, event, (copy, present) => copy.seq === present.seq),
+            nowMs,
+          ),
+      }),
+    },
+  },
+  {
+    name: "an older request supersedes a newer one",
+    seenAt: 54_000_011,
+    climate: "hostile",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          machine.step(
+            state,
+            endedBefore(state, event, (copy, present) => copy.seq < present.seq),
+            nowMs,
+          ),
+      }),
+    },
+  },
+  {
+    name: "a credit stays with a request that comes late",
+    seenAt: 54_000_084,
+    climate: "hostile",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          if (event.kind !== "inbox" || !Array.isArray(event.batch))
+            return machine.step(state, event, nowMs);
+          const { requests } = state.ledger;
+          const batch = event.batch.map((entry: unknown) => {
+            const request = requestIn(entry);
+            const present = request === undefined ? undefined : requests.get(request.jobId);
+            if (request === undefined || present?.runId !== request.runId) return entry;
+            const { credit: _lost, ...rest } = request;
+            return present.seq >= request.seq ? { kind: "request", request: rest } : entry;
+          });
+          return machine.step(state, { ...event, batch }, nowMs);
+        },
+      }),
+    },
+  },
+  {
+    name: "a refusal never rests",
+    seenAt: 31_000_470,
+    climate: "hostile",
+    planted: { job: under(7, ({ call }) => call === undefined) },
+  },
+  {
+    name: "a job that backs off keeps no call",
+    seenAt: 31_001_862,
+    climate: "hostile",
+    planted: { job: under(7, ({ call }) => call !== undefined) },
+  },
+  {
+    name: "a job leaves its lobby for a call of a later request",
+    planted: { job: under(5, ({ call, seq }) => call !== undefined && call.seq > seq) },
+  },
+  {
+    name: "a lobby that goes on for another one reports before it has been told",
+    seenAt: 54_000_025,
+    climate: "hostile",
+    planted: {
+      lobby: (machine) => ({
+        ...machine,
+        step: (lobby, event, nowMs) => {
+          const step = machine.step({ ...lobby, reportsEarly: true }, event, nowMs);
+          const { reportsEarly: _planted, ...state } = step.state;
+          return { ...step, state };
+        },
+        dueAtMs: (lobby) => machine.dueAtMs({ ...lobby, reportsEarly: true }),
+      }),
+    },
+  },
+  {
+    name: "no clock is set for a deadline",
+    seenAt: 31_000_212,
+    climate: "hostile",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        dueAtMs: (job) => {
+          const { deadlineMs: _planted, ...spec } = job.spec ?? {};
+          return machine.dueAtMs({ ...job, spec: spec as NonNullable<typeof job.spec> }); // without one thing
+        },
+      }),
+    },
+  },
+];

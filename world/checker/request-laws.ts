@@ -1,0 +1,85 @@
+/**
+ * @file What a ledger may make of the requests of its jobs, whatever comes twice or late: the newest of a run stays and keeps its place in the queue, and one that a
+ * lease has answered waits no more. And what jobs may say: nobody leaves a lobby under a number that he has not asked under, or asks under anew.
+ *
+ * A fleet that recovers hears everything anew, in any order, so its ledger is not judged. Cost: O(requests + leases) for a ledger whose requests have changed;
+ * O(entries) for a word.
+ */
+
+import { isFields } from "../../lib/fields.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+
+type Asked = Ledger["requests"] extends ReadonlyMap<unknown, infer Request> ? Request : never;
+
+/** Also what a stranger makes of such words. */
+type Word = Readonly<Record<string, unknown>>;
+
+export interface RequestLaws {
+  readonly ledgerChanged: (ledger: Ledger, isRecovering: boolean) => void;
+  /** A word to the inbox of a fleet. */
+  readonly fleetTold: (entries: unknown) => void;
+  readonly leftLobby: (leave: unknown) => void;
+}
+
+export function createRequestLaws(violate: (law: string, message: string) => void): RequestLaws {
+  let last: Ledger["requests"] = new Map();
+  /** The highest number under which a run has asked. */
+  const asked = new Map<string, number>();
+  /** When the request was made that a fleet has heard of, the last of its number; by run and number. */
+  const madeAtMs = new Map<string, number>();
+  const left = new Set<string>();
+
+  function judge(request: Asked, answered: number): void {
+    const { jobId, runId, seq, arrival } = request;
+    const former = last.get(jobId);
+    if (former?.runId === runId && seq < former.seq)
+      violate("newer requests stay", `request ${seq} of ${jobId} comes after ${former.seq}`);
+    // What is left of an array's request joins the queue again behind each grant.
+    if (request.slots !== undefined) return;
+    if (former?.runId === runId && former.seq === seq && former.arrival !== arrival)
+      violate("requests keep their places", `request ${seq} of ${jobId} has come twice`);
+    if (seq <= answered)
+      violate("requests are answered once", `request ${seq} of ${jobId} waits beside its lease`);
+  }
+
+  function ledgerChanged({ requests, leases }: Ledger, isRecovering: boolean): void {
+    if (requests === last) return;
+    const answered = new Map<string, number>();
+    for (const { jobId, runId, seq, state } of leases.values())
+      if (state !== "vacating") answered.set(`${jobId} ${runId}`, seq);
+    if (!isRecovering)
+      for (const request of requests.values())
+        judge(request, answered.get(`${request.jobId} ${request.runId}`) ?? -1);
+    last = requests;
+  }
+
+  function heard({ jobId, runId, seq, requestedAtMs }: Word): void {
+    if (typeof seq !== "number" || typeof requestedAtMs !== "number") return;
+    const run = `${jobId as string} ${runId as string}`;
+    asked.set(run, Math.max(seq, asked.get(run) ?? 0));
+    const key = `${run} ${seq}`;
+    const isAnew = requestedAtMs > (madeAtMs.get(key) ?? -Infinity);
+    if (isAnew) madeAtMs.set(key, requestedAtMs);
+    if (isAnew && left.has(key))
+      violate("who has left asks under another number", `${key} asks after it has left its lobby`);
+  }
+
+  return {
+    ledgerChanged,
+    fleetTold: (entries) => {
+      if (!Array.isArray(entries)) return;
+      for (const entry of entries as readonly unknown[])
+        if (isFields(entry) && entry["kind"] === "request" && isFields(entry["request"]))
+          heard(entry["request"]);
+    },
+    leftLobby: (leave) => {
+      if (!isFields(leave)) return;
+      const { jobId, runId, seq } = leave;
+      if (typeof jobId !== "string" || typeof runId !== "string" || typeof seq !== "number") return;
+      const run = `${jobId} ${runId}`;
+      if (seq > (asked.get(run) ?? 0))
+        violate("nobody leaves before he asks", `${run} leaves under number ${seq}`);
+      left.add(`${run} ${seq}`);
+    },
+  };
+}
