@@ -12,9 +12,8 @@ import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
 import { endProblem, taskBookOf, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
-import { createCountLaws } from "./count-laws.ts";
-import { createPromptLaws, type Calm, type PromptLaws } from "./prompt-laws.ts";
-import { createRequestLaws, type RequestLaws } from "./request-laws.ts";
+import type { Calm } from "./prompt-laws.ts";
+import { createWordLaws, type WordLaws } from "./word-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
 export interface Violation {
@@ -35,9 +34,9 @@ export interface Checker {
   readonly noteRetry: (job: JobId, tasks: readonly number[]) => void;
   /** Somebody cancels tasks; to be called once that was acknowledged. A task that was to run again meanwhile may run. */
   readonly noteCancellation: (job: JobId, tasks: readonly number[]) => () => void;
-  readonly called: PromptLaws["called"];
-  readonly lobbyTold: PromptLaws["lobbyTold"];
-  readonly fleetTold: RequestLaws["fleetTold"];
+  readonly called: WordLaws["called"];
+  readonly lobbyTold: WordLaws["lobbyTold"];
+  readonly fleetTold: WordLaws["fleetTold"];
   readonly violate: (law: string, message: string) => void;
   readonly violation: () => Violation | undefined;
   readonly endedJobs: () => ReadonlyMap<JobId, string>;
@@ -69,9 +68,7 @@ export function createChecker(
   /** It has got its first GPUs. */
   const hasStarted = (job: string): boolean =>
     [...tokens.values()].some(({ jobId }) => jobId === job);
-  const prompt = createPromptLaws({ nowMs, calmAtMs }, violate);
-  const requests = createRequestLaws(violate);
-  const counts = createCountLaws(violate);
+  const words = createWordLaws({ nowMs, calmAtMs }, violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
 
@@ -161,23 +158,13 @@ export function createChecker(
         if (token <= highest) violate("tokens grow", `${id} comes after token ${highest}`);
         tokens.set(id, { jobId, token });
         highest = Math.max(highest, token);
-        checkQuota(shape, { tenant: lease.tenant, has: gpusOf.get(lease.tenant) ?? 0 });
+        const quota = quotaProblem(shape, lease.tenant, gpusOf.get(lease.tenant) ?? 0);
+        if (quota !== undefined) violate("quotas", quota);
       } else if (known.jobId !== jobId || known.token !== token)
         violate("tokens grow", `${id} of ${jobId} was ${known.jobId}'s`);
       if (token >= nextToken)
         violate("tokens grow", `${id} is not below the next token ${nextToken}`);
     }
-  }
-
-  function checkQuota(
-    { tenants }: Ledger["shape"],
-    { tenant, has }: { readonly tenant: string; readonly has: number },
-  ): void {
-    const rule = tenants.find(({ id }) => id === tenant);
-    const limits = Object.values(rule?.quota ?? {});
-    const most = limits.reduce((sum, limit) => sum + limit, rule?.borrowingLimit ?? 0);
-    if (limits.length > 0 && has > most)
-      violate("quotas", `${tenant} was granted GPUs and has ${has} of ${most}`);
   }
 
   /** GPUs that the ledger offers are empty. */
@@ -219,7 +206,7 @@ export function createChecker(
             violate("promises last", `${host} has forgotten that it stopped ${lease}`);
         }
       },
-      cutOff: prompt.cutOff,
+      cutOff: words.cutOff,
       prepared: (host, order) => void prepared.add(`${host} ${keyOf(order)}`),
       started,
       ended: processesEnded,
@@ -239,22 +226,11 @@ export function createChecker(
           );
       },
     },
-    called: (lobby, call) => {
-      prompt.called(lobby, call);
-      counts.called(lobby, call);
-    },
-    fleetTold: (entries) => {
-      requests.fleetTold(entries);
-      counts.fleetTold(entries);
-    },
-    lobbyTold: (lobby, word) => {
-      prompt.lobbyTold(lobby, word);
-      counts.lobbyTold(lobby, word);
-      if (word.name === "lobby-leave") requests.leftLobby(word.payload);
-    },
+    called: words.called,
+    fleetTold: words.fleetTold,
+    lobbyTold: words.lobbyTold,
     ledgerChanged: (ledger, isRecovering) => {
-      prompt.ledgerChanged(ledger);
-      requests.ledgerChanged(ledger, isRecovering);
+      words.ledgerChanged(ledger, isRecovering);
       if (ledger.leases === last) return;
       last = ledger.leases;
       checkLeases(ledger);
@@ -264,13 +240,13 @@ export function createChecker(
       const { deadlineMs } = drawn.get(job)?.spec ?? {};
       const isNews = decided.get(job)?.has(how) !== true;
       if (isNews && deadlineMs !== undefined && orders.get(job)?.has("deadline") !== true)
-        prompt.endedBy(job, nowMs() - ageMs + deadlineMs);
+        words.endedBy(job, nowMs() - ageMs + deadlineMs);
       decided.set(job, (decided.get(job) ?? new Set()).add(how));
     },
     jobEnded: (job, how) => {
       if (ended.has(job)) violate("one end", `${job} ends again: ${how}`);
       ended.set(job, how);
-      prompt.jobEnded(job, highest);
+      words.jobEnded(job, highest);
       decided.set(job, (decided.get(job) ?? new Set()).add(how));
       const known = drawn.get(job);
       if (known === undefined) return;
@@ -314,6 +290,19 @@ export function createChecker(
     endedJobs: () => ended,
     leases: () => tokens.size,
   };
+}
+
+function quotaProblem(
+  { tenants }: Ledger["shape"],
+  tenant: string,
+  has: number,
+): string | undefined {
+  const rule = tenants.find(({ id }) => id === tenant);
+  const limits = Object.values(rule?.quota ?? {});
+  const most = limits.reduce((sum, limit) => sum + limit, rule?.borrowingLimit ?? 0);
+  return limits.length > 0 && has > most
+    ? `${tenant} was granted GPUs and has ${has} of ${most}`
+    : undefined;
 }
 
 /** The leases of which a host has answered that nothing runs there any more. */
