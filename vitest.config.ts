@@ -49,8 +49,6 @@ const OFFLINE = {
   // Files share the modules that a worker has loaded: a third of the time went into loading them again for each.
   isolate: false,
   maxWorkers: "100%",
-  // Worlds make much that lives for a moment: a tenth of their time went into collecting it in small pieces.
-  execArgv: ["--max-semi-space-size=64"],
   expect: PATIENCE,
 };
 
