@@ -94,7 +94,7 @@ describe("a gang that has lost a host", () => {
     expect(waiting.after.reasons.get(jobId("run"))).toMatchObject({
       code: "WaitingForReplacement",
       message: expect.stringContaining(
-        "24 GPUs on 3 of its hosts are kept for it until 1970-01-01T00:06:40.000Z, and 8 more H100",
+        "24 GPUs on 3 of its hosts are kept for it until 1970-01-01 00:06:40 UTC, and 8 more H100",
       ) as string,
       numbers: { needGpus: 32, keptGpus: 24, keptHosts: 3, keptUntilMs: 400_000 },
     });
