@@ -22,9 +22,12 @@ it.each([
     undefined,
   ],
   ["a second payload", { ...NOTHING, payloads: [part(7), part(MEBIBYTE)] }, MEBIBYTE],
+  ["empty payloads", { ...NOTHING, payloads: Array<object>(2 ** 19).fill({}) }, MEBIBYTE],
   ["metadata", { ...NOTHING, payloads: [part(7, MEBIBYTE)] }, MEBIBYTE],
   ["a header", { ...NOTHING, headers: { x: part(MEBIBYTE) } }, MEBIBYTE],
   ["the key of a header", { ...NOTHING, headers: { ["x".repeat(MEBIBYTE)]: part(1) } }, MEBIBYTE],
+  ["a sender's name beyond ASCII", { ...NOTHING, names: ["€".repeat(2 ** 12)] }, 3 * 2 ** 12],
+  ["a key beyond ASCII", { ...NOTHING, headers: { ["€".repeat(2 ** 12)]: {} } }, 3 * 2 ** 12],
   ["a sender's name", { ...NOTHING, names: ["m".repeat(MEBIBYTE), null] }, MEBIBYTE],
 ])("%s", (_, parts, want) => {
   expect(sideBytes(parts).sideBytes).toBe(want);
