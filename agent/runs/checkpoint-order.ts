@@ -30,6 +30,8 @@ export interface CheckpointOutcome {
 
 const LOOK_MS = 100;
 const NOTED_LOOK_MS = 10;
+/** Of the grace: then those that are written down get the order all the same, and have the rest for their checkpoints. */
+const NOTED_WITHIN = 1 / 4;
 
 export async function orderCheckpoint(
   run: LocalRun,
@@ -58,8 +60,10 @@ export async function orderCheckpoint(
       message: `${order.jobName} has no checkpoint rule in its run section`,
     };
 
-  const untilMs = clock.elapsedMs() + rule.graceMs;
-  while (!areRanksNoted(run) && !signal.aborted && clock.elapsedMs() < untilMs)
+  const orderedMs = clock.elapsedMs();
+  const untilMs = orderedMs + rule.graceMs;
+  const notedUntilMs = orderedMs + rule.graceMs * NOTED_WITHIN;
+  while (!areRanksNoted(run) && !signal.aborted && clock.elapsedMs() < notedUntilMs)
     await clock.pause(NOTED_LOOK_MS, signal);
   const writers = writersOf(run, order, { status: phase.status, checkpointDir, uid });
   const sent = sendOrder(run, order, { rule: rule.order, writers });

@@ -88,6 +88,38 @@ it("an order to checkpoint reaches the processes of a task that have started and
   expect((await machine.until(report)).end).toBe("completed");
 });
 
+it("an order to checkpoint reaches the tasks that are written down, also where another never is", async () => {
+  const machine = new FakeMachine();
+  const agent = fakeAgent(machine);
+  const order = batchOf("train", {
+    ...{ tasks: [0, 1], slots: 2 },
+    run: {
+      checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
+    },
+  });
+  const { journal } = filesOf(agent, order);
+  let isFull = false;
+  machine.faultOf = ({ path }) => (isFull && path === journal ? "ENOSPC" : undefined);
+  const startShim = machine.onStart;
+  machine.onStart = (started) => {
+    startShim(started);
+    isFull ||= started.order.env["ARRAY_INDEX"] === "1";
+  };
+  const signals: string[] = [];
+  machine.onSignal = (_process, signal) => signals.push(signal);
+  const report = agent.runs.run(order);
+  await machine.pass(1_000);
+  const ranks = ranksOn(machine);
+  expect(ranks).toHaveLength(2);
+  const done = agent.orders.checkpoint(order);
+  await machine.pass(GRACE_MS / 2);
+  expect(signals).toEqual(["SIGUSR1"]);
+  expect(await machine.until(done)).toMatchObject({ isComplete: false });
+  isFull = false;
+  for (const rank of ranks) rank.end({ exitCode: 0 });
+  expect((await machine.until(report)).end).toBe("completed");
+});
+
 describe("an order to stop", () => {
   it("waits for the checkpoint, then TERM, the grace, KILL, and returns when nothing runs", async () => {
     const { machine, agent, order, report, signals } = await running(5_000);
