@@ -65,6 +65,7 @@ export async function presence(input: PresenceInput): Promise<never> {
     },
     opened.commands,
   );
+  onHeavyWords(() => feed({ kind: "unknown-signal" }));
   onSignal(announceSignal, (present) => feed({ kind: "announced", present }));
   onSignal(deregisterSignal, (farewell) =>
     feed({
@@ -74,7 +75,6 @@ export async function presence(input: PresenceInput): Promise<never> {
   );
   onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
   onUnknownSignal(() => feed({ kind: "unknown-signal" }));
-  onHeavyWords(() => feed({ kind: "unknown-signal" }));
   answerAboutDisbelieved();
   const { next } = await until((state) => state.next !== undefined);
   return continueAsNew<typeof presence>(next ?? input);

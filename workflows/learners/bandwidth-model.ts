@@ -125,6 +125,7 @@ function handle(run: ModelRun): void {
   setHandler(keptSamplesQuery, () => run.memory.samples);
   setHandler(keptStepsQuery, () => run.memory.steps ?? []);
   setHandler(keptMessagesQuery, () => run.memory.sent ?? []);
+  onJunk(() => (run.events += EVENTS_PER_BATCH));
   onSignal(measuredSignal, (words) => {
     run.events += EVENTS_PER_BATCH;
     run.memory = takeIn(run.memory, words, run.cluster);
@@ -134,7 +135,6 @@ function handle(run: ModelRun): void {
     run.events += EVENTS_PER_BATCH;
     run.isReportDue = true;
   });
-  onJunk(() => (run.events += EVENTS_PER_BATCH));
   answerAboutDisbelieved();
   onProvenUpdate(
     trainModelUpdate,

@@ -142,6 +142,7 @@ export async function linkMonitor({
 
 function handle(run: MonitorRun): void {
   setHandler(linksQuery, () => viewOf(run));
+  onJunk(() => (run.events += 2));
   onSignal(arrivedSignal, () => {
     run.events += 2;
     run.hasNewcomer = true;
@@ -151,7 +152,6 @@ function handle(run: MonitorRun): void {
     run.memory = forgetNotified(run.memory);
     run.hasNewcomer = true;
   });
-  onJunk(() => (run.events += 2));
   answerAboutDisbelieved();
   onProvenUpdate(probeLinksUpdate, async (order) => {
     // A client that has just started the monitor wants the fleet's links, not the answer that none is known yet.

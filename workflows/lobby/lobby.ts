@@ -91,10 +91,10 @@ export async function lobby(input: LobbyInput): Promise<void> {
     show: (resting) => setCurrentDetails(lobbySummary(resting)),
     wordsBy: BY_ACTIVITY,
   });
+  onJunk(() => feed({ kind: "junk" }));
   onSignal(lobbyNewsSignal, (news) => feed({ kind: "news", news }));
   onSignal(lobbyLeaveSignal, (leave) => feed({ kind: "leave", leave }));
   onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
-  onJunk(() => feed({ kind: "junk" }));
   answerAboutDisbelieved();
   setHandler(lobbyRowsQuery, () => lobbyRows(state()));
   setHandler(lobbyPlaceQuery, (question) => lobbyPlace(state(), question));

@@ -128,7 +128,10 @@ export function onJunk(count: () => void): void {
 /** Of history: a word counts as one more for each. The server ends a run of 50 MiB. */
 const HEAVY_BYTES = 16 * 1024;
 
-/** For runs that continue as new by a count of events: it is called once for each piece of a large word. The marker comes with the first of a run. */
+/**
+ * For runs that continue as new by a count of events: it is called once for each piece of a large word. To be set before any handler, which hears at once what came before the
+ * workflow's first step. The marker comes with the first large word of a run.
+ */
 export function onHeavyWords(count: () => void): void {
   countHeavy = count;
 }
