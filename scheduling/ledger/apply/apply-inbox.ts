@@ -118,14 +118,17 @@ function applyRequest(transaction: LedgerTransaction, request: GangRequest): voi
   transaction.nextArrival += 1;
 }
 
-/** A newer request of the job waits outside, and its lobby has yet to hear of it. Rows of rules before `KEPT_ROWS_RULES` tell it of the same run alone. */
+/**
+ * A newer request of the job waits outside, and its lobby has yet to hear of it. Rows of rules before `KEPT_ROWS_RULES` tell it of the same run alone. Where two runs
+ * asked at the same time, a reset run repeats its former one's request, and comes later: nobody would ask it again.
+ */
 function isOutdatedOutside({ before, intake }: LedgerTransaction, request: GangRequest): boolean {
   const row = (intake ?? before.intake)?.news.get(request.jobId);
   if (row === undefined || before.applyVersion < LATE_COPIES_RULES) return false;
   const { requestedAtMs } = row;
   return row.runId === request.runId
     ? row.seq > request.seq
-    : requestedAtMs !== undefined && supersedes({ ...row, requestedAtMs }, request);
+    : requestedAtMs !== undefined && requestedAtMs > request.requestedAtMs;
 }
 
 interface Asked {

@@ -75,6 +75,15 @@ it("a late copy of a request leaves a newer one of its run outside; under rules 
   expect(after({ ...full, applyVersion: 6 }).intake?.news.get(jobId("array"))?.seq).toBe(1);
 });
 
+it("a run that was reset to after its request repeats it, with its time, and takes the place of the former run's outside", () => {
+  const full = sound(inbox(ready, flood(16)).ledger);
+  const [former, next] = [2, 1].map((run) =>
+    ask({ job: "a", run: `a-run${run}`, requestedAtMs: 5, submittedAtMs: 5 }),
+  );
+  const { intake } = sound(inbox(full, [former, next]).ledger);
+  expect(intake?.news.get(jobId("a"))?.runId).toBe("a-run1");
+});
+
 /** Its first request may come late, from a worker that was frozen while somebody reset the job (a world, seed 52000568). */
 it("a request of a run that another has followed leaves that one's outside; under rules 9 it took its place", () => {
   const full = sound(inbox(ready, flood(16)).ledger);
