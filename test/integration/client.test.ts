@@ -121,7 +121,9 @@ describe("the command line", () => {
     const key = `cut-${world.fleet}`;
     const command = ["--gpus", "1", "--key", key, "--", "sleep", "600"];
     const waiting = world.cli(["submit", "--wait", ...command]);
-    await world.until("it runs", ({ leases }) => leases.size === 1);
+    await world.until("it runs", ({ leases }) =>
+      [...leases.values()].some(({ jobId }) => jobId === key),
+    );
     const cases: readonly (readonly [code: number, ...words: readonly string[]])[] = [
       [1, "retry", key],
       [2, "submit", "--gpus", "none", "--", "true"],

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { startShim } from "../../../agent/runs/shim-start.ts";
 import { FINAL_KINDS, untilPhase } from "../../../agent/runs/local-run.ts";
 import { replaceJson } from "../../../agent/folder/json-files.ts";
-import { launchFiles } from "../../../agent/folder/launch-files.ts";
+import { LAUNCH_MARK, launchFiles } from "../../../agent/folder/launch-files.ts";
 import type { Starter } from "../../../agent/ports/starter.ts";
 import { nodeSystem } from "../../../agent/system/node-system.ts";
 import { statOf } from "../../../agent/system/process-identity.ts";
@@ -45,7 +45,8 @@ async function started(starter: Starter, command: readonly string[]) {
   const launch = launchIn(files);
   replaceJson(nodeSystem.files, files.plan, {
     ...{ command, cwd: files.dir, graceMs: 100, log: { partBytes: 1_000, parts: 2 } },
-    ranks: [{ rank: 0, env: { PATH: "/usr/bin:/bin" } }],
+    // With the mark by which what is left is found and ended.
+    ranks: [{ rank: 0, env: { PATH: "/usr/bin:/bin", [LAUNCH_MARK]: files.dir } }],
   });
   const phase = await startShim(launch, {
     ...{ containment: { kind: "marks" }, owner: "o", shimPath: builtShim(), nativePath: native },
