@@ -94,7 +94,7 @@ export function fleetCounters(
     grants.inc({ class: lease.class, tenant });
     granted.inc({ class: lease.class }, gpuCountOf(lease.gpus));
     waits.observe({ class: lease.class, phase: "queue" }, seconds);
-    const ofQuota = Math.min(seconds, quotaWaits.taken(lease.jobId) / 1_000);
+    const ofQuota = Math.min(seconds, quotaWaits.taken(lease.jobId, nowMs) / 1_000);
     waits.observe({ class: lease.class, phase: "quota" }, ofQuota);
     tenantWaits.observe({ tenant }, seconds);
   }

@@ -2,7 +2,7 @@
  * @file How long each request has waited for its tenant's quota: from the plan that said so to the one that says otherwise.
  *
  * What a request had waited before the first plan that is looked at is not known and counts as nothing. Cost of a plan: O(requests whose reason changed
- * + those that wait for quota).
+ * + those that have waited for quota and still wait).
  */
 
 import type { Plan } from "../../domain/lease/plan.ts";
@@ -18,24 +18,24 @@ interface QuotaWait {
 export interface QuotaClock {
   /** Each plan, with the ledger after it. */
   look(plan: Pick<Plan, "pending">, after: Ledger, nowMs: number): void;
-  /** Milliseconds; asked once, when the request is granted. */
-  taken(job: JobId): number;
+  /** Milliseconds of a request that the plan looked at last, of this time, has granted; of an array, which may go on waiting, up to now. */
+  taken(job: JobId, nowMs: number): number;
 }
 
 export function quotaClock(): QuotaClock {
   const waits = new Map<JobId, QuotaWait>();
-  const granted = new Map<JobId, number>();
+  const left = new Map<JobId, number>();
   return {
     look: (plan, after, nowMs) => {
-      granted.clear();
-      for (const [job, { doneMs, sinceMs }] of waits) {
+      left.clear();
+      for (const [job, wait] of waits) {
         const isWaiting = after.requests.has(job);
         if (isWaiting && after.reasons.get(job)?.code === "WaitingForQuota") continue;
-        const doneNowMs = doneMs + (sinceMs === undefined ? 0 : Math.max(0, nowMs - sinceMs));
-        if (isWaiting) waits.set(job, { doneMs: doneNowMs });
+        const doneMs = waitedMs(wait, nowMs);
+        if (isWaiting) waits.set(job, { doneMs });
         else {
           waits.delete(job);
-          granted.set(job, doneNowMs);
+          left.set(job, doneMs);
         }
       }
       for (const { request } of plan.pending) {
@@ -45,6 +45,9 @@ export function quotaClock(): QuotaClock {
           waits.set(job, { doneMs, sinceMs: nowMs });
       }
     },
-    taken: (job) => granted.get(job) ?? 0,
+    taken: (job, nowMs) => left.get(job) ?? waitedMs(waits.get(job), nowMs),
   };
 }
+
+const waitedMs = ({ doneMs, sinceMs }: QuotaWait = { doneMs: 0 }, nowMs: number): number =>
+  doneMs + (sinceMs === undefined ? 0 : Math.max(0, nowMs - sinceMs));

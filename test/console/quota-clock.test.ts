@@ -31,7 +31,16 @@ it.each<readonly [readonly (readonly [atMs: number, code?: string])[], number]>(
 ])("after plans %j the job has waited for quota for %d ms", (plans, wantMs) => {
   const clock = quotaClock();
   for (const [atMs, code] of plans) clock.look(...after(code), atMs);
-  expect(clock.taken(JOB)).toBe(wantMs);
+  expect(clock.taken(JOB, 700)).toBe(wantMs);
   clock.look(...after(), 9_000);
-  expect(clock.taken(JOB)).toBe(0);
+  expect(clock.taken(JOB, 9_000)).toBe(0);
+});
+
+it("an array that is granted a part has waited for quota up to then, and goes on with its wait", () => {
+  const clock = quotaClock();
+  clock.look(...after("WaitingForQuota"), 100);
+  clock.look(...after("WaitingForQuota"), 400);
+  expect(clock.taken(JOB, 400)).toBe(300);
+  clock.look(...after(), 900);
+  expect(clock.taken(JOB, 900)).toBe(800);
 });
