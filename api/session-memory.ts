@@ -3,7 +3,7 @@
  *
  * Whoever reads histories has the tickets of sessions. A service that had forgotten would take the first who comes with one for the host's agent, while that one
  * dials anew, and would take both ends of a session that is over. A line of JSON for each fact, in a private file. A session is a day long at most, and its lines are left
- * out when the file is read after that.
+ * out when the file is read after that; one with many lines is written anew.
  */
 
 import { createHash } from "node:crypto";
@@ -42,25 +42,43 @@ type Fact = z.output<typeof factSchema>;
 
 /** Of each kind, the newest. */
 const MOST_KEPT = 10_000;
+/** More than 2, for both kinds: the file is written anew seldom, and does not grow with the age of the service. */
+const LINES_PER_KEPT = 5;
 
-export function openSessionMemory(file: string, nowMs: () => number = Date.now): SessionMemory {
+export function openSessionMemory(
+  file: string,
+  nowMs: () => number = Date.now,
+  mostKept = MOST_KEPT,
+): SessionMemory {
   const agents = new Map<string, Fact>();
   const over = new Map<string, Fact>();
   const keep = (fact: Fact): void => {
     const kind = fact.agent === undefined ? over : agents;
     kind.set(fact.session, fact);
     const [oldest] = kind.keys();
-    if (kind.size > MOST_KEPT && oldest !== undefined) kind.delete(oldest);
+    if (kind.size > mostKept && oldest !== undefined) kind.delete(oldest);
   };
   for (const fact of factsIn(file)) if (nowMs() - fact.atMs <= LONGEST_SESSION_MS) keep(fact);
-  rewrite(file, [...agents.values(), ...over.values()]);
+  const kept = (): readonly Fact[] => [...agents.values(), ...over.values()];
+  rewrite(file, kept());
 
   let unwritten = "";
-  const note = (fact: Fact): void => {
-    keep(fact);
-    unwritten += lineOf(fact);
-    appendFileSync(file, unwritten, { mode: PRIVATE_FILE, flush: true });
+  /** Of the file. */
+  let lines = agents.size + over.size;
+  const write = (fact: Fact): void => {
+    try {
+      if (lines >= LINES_PER_KEPT * mostKept) {
+        rewrite(file, kept());
+        lines = agents.size + over.size;
+      }
+      appendFileSync(file, unwritten + lineOf(fact), { mode: PRIVATE_FILE, flush: true });
+    } catch (error) {
+      // A full disk may have taken a part of a line.
+      if (unwritten === "") unwritten = "\n";
+      throw error;
+    }
     unwritten = "";
+    lines += 1;
   };
   return {
     isAgents: (session, key) => {
@@ -68,14 +86,20 @@ export function openSessionMemory(file: string, nowMs: () => number = Date.now):
       return first === undefined || first === hashOf(key);
     },
     noteAgent(session, key) {
-      if (!agents.has(session)) note({ session, agent: hashOf(key), atMs: nowMs() });
+      if (agents.has(session)) return;
+      const fact = { session, agent: hashOf(key), atMs: nowMs() };
+      // First, so that one that could not be written down is no agent at its second try either.
+      write(fact);
+      keep(fact);
     },
     isOver: (session) => over.has(session),
     noteOver(session) {
+      const fact = { session, atMs: nowMs() };
+      keep(fact);
       try {
-        note({ session, atMs: nowMs() });
+        write(fact);
       } catch {
-        // It is over here all the same.
+        unwritten += lineOf(fact);
       }
     },
   };
@@ -95,6 +119,6 @@ function factsIn(file: string): readonly Fact[] {
 function rewrite(file: string, facts: readonly Fact[]): void {
   mkdirSync(dirname(file), { recursive: true, mode: PRIVATE_DIR });
   const aside = `${file}.${String(process.pid)}`;
-  writeFileSync(aside, facts.map(lineOf).join(""), { mode: PRIVATE_FILE });
+  writeFileSync(aside, facts.map(lineOf).join(""), { mode: PRIVATE_FILE, flush: true });
   renameSync(aside, file);
 }

@@ -2,6 +2,7 @@
 
 import {
   appendFileSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -50,6 +51,34 @@ it("takes no agent whose key it cannot write down", () => {
   rmSync(join(dir, "state"), { recursive: true });
   writeFileSync(join(dir, "state"), "no folder");
   expect(() => memory.noteAgent("one", "key")).toThrow();
+  expect(() => memory.noteAgent("one", "key")).toThrow();
+  expect(memory.isAgents("one", "another")).toBe(true);
   memory.noteOver("one");
   expect(memory.isOver("one")).toBe(true);
+});
+
+it("writes what the disk did not take with the next fact", () => {
+  const memory = openSessionMemory(file);
+  rmSync(join(dir, "state"), { recursive: true });
+  memory.noteOver("one");
+  memory.noteOver("two");
+  mkdirSync(join(dir, "state"));
+  // A part of the first line.
+  writeFileSync(file, '{"session":"on');
+  memory.noteOver("three");
+  const again = openSessionMemory(file);
+  expect(["one", "two", "three"].map((id) => again.isOver(id))).toEqual([true, true, true]);
+});
+
+it("keeps a file that does not grow with all sessions that there ever were", () => {
+  const memory = openSessionMemory(file, Date.now, 4);
+  const names = Array.from({ length: 100 }, (_, at) => String(at));
+  for (const name of names) {
+    memory.noteAgent(name, "key");
+    memory.noteOver(name);
+    expect(readFileSync(file, "utf8").split("\n").length).toBeLessThanOrEqual(21);
+  }
+  const again = openSessionMemory(file);
+  expect(names.filter((name) => again.isOver(name)).slice(-4)).toEqual(["96", "97", "98", "99"]);
+  expect(again.isAgents("99", "another")).toBe(false);
 });
