@@ -89,6 +89,8 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
   replaceJson(system.files, files.container, container);
 }
 
+/** A starter that somebody has stopped takes orders and starts nothing. */
+const STARTER_MS = 10_000;
 const BEGUN = ["starting", "running", "ended", "lost", "revoked"] as const;
 
 /** Returns when the shim, or an order to stop, has the claim; undefined when the shim ended without it. */
@@ -107,7 +109,9 @@ export async function startShim(launch: Launch, order: ShimStart): Promise<Phase
     const gone = new AbortController();
     const onEnd = (): void => gone.abort();
     const isTaken = starter.start({ folder: files.dir, env: own, output: files.shimLog, onEnd });
+    if (isTaken) void system.clock.pause(STARTER_MS, gone.signal).then(onEnd);
     const phase = isTaken ? await untilPhase(launch, BEGUN, gone.signal) : undefined;
+    onEnd();
     // Nobody knows what one that is gone has begun: the claim lets no second supervisor start anything.
     if (phase !== undefined) return phase;
   }

@@ -10,6 +10,7 @@ import { FINAL_KINDS, untilPhase } from "../../../agent/runs/local-run.ts";
 import { replaceJson } from "../../../agent/folder/json-files.ts";
 import { LAUNCH_MARK, launchFiles } from "../../../agent/folder/launch-files.ts";
 import type { Starter } from "../../../agent/ports/starter.ts";
+import { nodeClock } from "../../../agent/system/node-clock.ts";
 import { nodeSystem } from "../../../agent/system/node-system.ts";
 import { statOf } from "../../../agent/system/process-identity.ts";
 import { openStarter } from "../../../agent/system/starter.ts";
@@ -39,10 +40,11 @@ function opened(program = native): Starter {
 const isGone = (pid: number): boolean => statOf(pid)?.isZombie !== false;
 
 /** A launch of `command` in a folder of its own, started as an agent starts it. */
-async function started(starter: Starter, command: readonly string[]) {
+async function started(starter: Starter, command: readonly string[], pause = nodeClock.pause) {
   const files = launchFiles(join(folder(), "leases", "lease-1"));
   mkdirSync(files.dir, { recursive: true });
-  const launch = launchIn(files);
+  const system = { ...nodeSystem, clock: { ...nodeClock, pause } };
+  const launch = { ...launchIn(files), system };
   replaceJson(nodeSystem.files, files.plan, {
     ...{ command, cwd: files.dir, graceMs: 100, log: { partBytes: 1_000, parts: 2 } },
     // With the mark by which what is left is found and ended.
@@ -87,6 +89,24 @@ describe.runIf(native !== "")("a starter", () => {
     expect(await untilPhase(launch, FINAL_KINDS)).toMatchObject({ kind: "ended" });
     const now = await untilPhase(first.launch, ["running"]);
     kill(now?.shim.pid ?? 0);
+  });
+
+  it("that is stopped is waited for a while, and the next launch begins without it", async () => {
+    const starter = opened();
+    process.kill(starter.pid ?? 0, "SIGSTOP");
+    const pauses: number[] = [];
+    const { launch, phase } = await started(starter, ["true"], async (forMs, signal) => {
+      pauses.push(forMs);
+      await nodeClock.pause(forMs / 100, signal);
+    });
+    expect(phase).toBeDefined();
+    expect(pauses).toContain(10_000);
+    expect(await untilPhase(launch, FINAL_KINDS)).toMatchObject({ kind: "ended" });
+    // It starts a supervisor after all, which finds the claim taken.
+    process.kill(starter.pid ?? 0, "SIGCONT");
+    closing.at(-1)?.abort();
+    await eventually(() => isGone(starter.pid ?? 0));
+    expect(await untilPhase(launch, FINAL_KINDS)).toMatchObject({ kind: "ended" });
   });
 
   it("ends with the process that opened it, however that ends", async () => {
