@@ -83,9 +83,26 @@ export function refusalTally(
     withRefusals(beat) {
       for (const host of unwritten) write(host);
       if (rows.size === 0) return beat;
-      return { use: {}, ...beat, refused: Object.fromEntries(rows) };
+      return { use: {}, ...beat, refused: Object.fromEntries(newest(rows)) };
     },
   };
+}
+
+/** Rows of one heartbeat, each of at most 3 KiB: an agent of many hosts must not lose its presence by what others make them refuse. */
+const MOST_TOLD = 128;
+
+function newest(
+  rows: ReadonlyMap<HostId, readonly RefusedOrder[]>,
+): ReadonlyMap<HostId, readonly RefusedOrder[]> {
+  const times = [...rows.values()].flatMap((all) => all.map(({ atMs }) => atMs));
+  const [sinceMs = -Infinity] = times.sort((a, b) => a - b).slice(-MOST_TOLD);
+  let left = MOST_TOLD;
+  const told = new Map<HostId, readonly RefusedOrder[]>();
+  for (const [host, all] of rows) {
+    const some = all.filter(({ atMs }) => atMs >= sinceMs && left-- > 0);
+    if (some.length > 0) told.set(host, some);
+  }
+  return told;
 }
 
 type AskedFor = Pick<Info, "activityType" | "workflowExecution">;

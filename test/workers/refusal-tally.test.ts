@@ -68,6 +68,30 @@ it("a refusal is told, with the workflow that asked, and is there after a restar
   );
 });
 
+it("a heartbeat stays small whatever hosts are made to refuse, and has the newest", async () => {
+  const machine = new FakeMachine();
+  const ids = Array.from({ length: 60 }, (_, at) => parseHostId(`eu/${String(at)}`));
+  const system = machine.system();
+  const open = (id: typeof HOST) =>
+    [id, openHost({ stateDir: "/state", fleet: "f", id, gpuCount: 8 }, system)] as const;
+  const tally = refusalTally(new Map(ids.map(open)), () => undefined);
+  const long = "\u4e00".repeat(300);
+  for (const host of ids) {
+    for (let at = 0; at < MOST_REFUSED_SENDERS; at += 1) {
+      const order = { host, jobId: long };
+      await ask(tally, { from: `${String(at)}${long}`, order, does: refuses }).catch(
+        () => undefined,
+      );
+    }
+    await machine.pass(1_000);
+  }
+  const beat = tally.withRefusals(undefined);
+  expect(Buffer.byteLength(JSON.stringify(beat))).toBeLessThan(2 ** 18);
+  const told = readRefusedOrders(beat);
+  expect(told.get(parseHostId("eu/59"))).toHaveLength(MOST_REFUSED_SENDERS);
+  expect(told.has(parseHostId("eu/0"))).toBe(false);
+});
+
 it("law: no refusal goes uncounted, the newest has its own row, and rows are few and short", () => {
   const senders = fc.array(fc.oneof(fc.integer({ min: 0, max: 40 }).map(String), fc.string()), {
     maxLength: 200,
