@@ -80,9 +80,14 @@ async function signerIn(
 ): Promise<JobChange["signer"]> {
   const memo = event.workflowExecutionStartedEventAttributes?.memo?.fields?.[PROOF_MEMO];
   if (!memo) return undefined;
-  const proof: unknown = await decodeFromPayloadsAtIndex(client.options.loadedDataConverter, 0, [
-    memo,
-  ]);
+  const { loadedDataConverter } = client.options;
+  let proof: unknown;
+  try {
+    proof = await decodeFromPayloadsAtIndex(loadedDataConverter, 0, [memo]);
+  } catch {
+    // Whoever starts a workflow may write anything there, and what else its history says is to be seen all the same.
+    return undefined;
+  }
   const claimed = claimedIn(proof);
   return claimed && provenSigner(proof, { jobId, keys: [claimed.publicKey] });
 }
