@@ -112,7 +112,10 @@ async function beatsIn(
   const words = found.flatMap((one) => [...one]);
   return {
     weights: words.flatMap(([host, { weights }]) => (weights ? [{ host, ...weights }] : [])),
-    left: words.flatMap(([host, { left: why }]) => (why === undefined ? [] : [{ host, why }])),
+    // An agent goes on saying it for an hour, and by then somebody may have drained the host.
+    left: words.flatMap(([host, { left: why }]) =>
+      why === undefined || hosts.get(host)?.isDrained === true ? [] : [{ host, why }],
+    ),
   };
 }
 
