@@ -46,10 +46,13 @@ async function untilRunning(
   let isLeft = false;
   let isRunning = false;
   context.endsByItself();
-  const giveBack = takeSignals(() => {
+  const leave = (): void => {
     isLeft = true;
     over.abort();
-  });
+  };
+  const giveBack = takeSignals(leave);
+  // While it was being submitted.
+  if (context.io.interrupted.aborted) leave();
   try {
     const outcome = await followJob(context, job, {
       stop: over.signal,

@@ -14,7 +14,7 @@ import { addSessionOptions, type SessionOptionValues } from "../../sessions/opti
 import { sessionKeeper } from "../../sessions/session-keeper.ts";
 import { terminalSize } from "../../sessions/standard-streams.ts";
 import { serviceFor } from "../../up/own-service.ts";
-import { JOB_EXIT_CODE_HELP } from "../../terminal/exit-code.ts";
+import { EXIT, JOB_EXIT_CODE_HELP } from "../../terminal/exit-code.ts";
 
 interface RunValues extends SessionOptionValues, JobFlags {
   readonly key?: string;
@@ -55,8 +55,7 @@ export function runVerb(context: CommandContext): Command {
         commandOf(context, values),
       );
       await context.withFleet(values, async ({ client }) => {
-        // Ctrl-C from here on ends the job, not this command alone.
-        context.endsByItself();
+        if (isOver(context)) return;
         const { jobId } = await submitJob(context, client, {
           ...{ job, key, isAnyway: values.queueAnyway },
         });
@@ -92,6 +91,7 @@ async function runWithInput(
   const keeper = sessionKeeper(command);
   const job = { ...typed, run: { ...typed.run, command: [...keeper.ofJob] } };
   await context.withFleet(values, async ({ client }) => {
+    if (isOver(context)) return;
     const { jobId, isNew } = await submitJob(context, client, {
       ...{ job, key, isAnyway: values.queueAnyway },
     });
@@ -109,6 +109,13 @@ async function runWithInput(
         openUserSession(address, { job: jobId, rank: 0, verb: "exec", start }, events),
     });
   });
+}
+
+/** Whether Ctrl-C came before anything was submitted; from here on it ends the job, not this command alone. */
+function isOver({ io, endsByItself, exitWith }: CommandContext): boolean {
+  if (io.interrupted.aborted) exitWith(EXIT.interrupted);
+  else endsByItself();
+  return io.interrupted.aborted;
 }
 
 /** Throws BAD_INPUT. */

@@ -119,6 +119,12 @@ describe("run", () => {
     expect({ code, cancelled: of.cancelled }).toEqual({ code: 130, cancelled: ["b"] });
   });
 
+  it("nothing is submitted after Ctrl-C", async () => {
+    const of = standIn({ isRunning: false });
+    const { code } = await run(WORDS, { client: of.client, interrupted: AbortSignal.abort() });
+    expect({ code, submitted: of.submitted }).toEqual({ code: 130, submitted: [] });
+  });
+
   it("a job that waits again after a run is cancelled by one Ctrl-C", async () => {
     const of = standIn({ isRunning: true });
     let tell: () => void = () => undefined;
