@@ -2,7 +2,7 @@
  * @file What the hosts of an agent have refused, whoever asked: a row for each sender, in a private file of each host, told with every heartbeat.
  *
  * The sender learns of a refusal by its own history alone, which nobody else looks at and which it can delete. Orders that come past every job leave their
- * line here. A new sender is written at once, further refusals of one with the next heartbeat, so that a flood costs the disk no more than heartbeats do.
+ * line here. A new sender is written at once while there is a row for it, all else with the next heartbeat, so that a flood costs the disk no more than heartbeats do.
  */
 
 import { ApplicationFailure, type Info } from "@temporalio/activity";
