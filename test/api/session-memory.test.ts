@@ -72,13 +72,13 @@ it("writes what the disk did not take with the next fact", () => {
 
 it("keeps a file that does not grow with all sessions that there ever were", () => {
   const memory = openSessionMemory(file, Date.now, 4);
-  const names = Array.from({ length: 100 }, (_, at) => String(at));
+  const names = Array.from({ length: 30 }, (_, at) => String(at));
   for (const name of names) {
     memory.noteAgent(name, "key");
     memory.noteOver(name);
     expect(readFileSync(file, "utf8").split("\n").length).toBeLessThanOrEqual(21);
   }
   const again = openSessionMemory(file);
-  expect(names.filter((name) => again.isOver(name)).slice(-4)).toEqual(["96", "97", "98", "99"]);
-  expect(again.isAgents("99", "another")).toBe(false);
+  expect(names.filter((name) => again.isOver(name)).slice(-4)).toEqual(["26", "27", "28", "29"]);
+  expect(again.isAgents("29", "another")).toBe(false);
 });
