@@ -36,9 +36,12 @@ export function openStarter(program: string, closing: AbortSignal): Starter {
     for (const onEnd of ends) onEnd();
   };
   child.once("exit", leave);
-  stdin.on("error", leave);
+  for (const stream of [stdin, stdout]) stream.on("error", leave);
   closing.addEventListener("abort", () => stdin.end(), { once: true });
-  createInterface({ input: stdout }).on("line", (number) => {
+  const lines = createInterface({ input: stdout });
+  // It passes on what the stream has, and ends the agent where nobody hears that.
+  lines.on("error", leave);
+  lines.on("line", (number) => {
     const onEnd = waiting.get(number);
     waiting.delete(number);
     onEnd?.();
