@@ -24,7 +24,7 @@ export interface SetAsidePorts {
   readonly clock: Pick<Clock, "pause" | "elapsedMs">;
   readonly closing: AbortSignal;
   readonly onNote: (note: string) => void;
-  /** It stays in service, since too many are set aside, or too few hosts are there. */
+  /** It stays in service, since too many are set aside, too few hosts are there, or the fleet does not take the drain. */
   readonly onLeft: (host: HostId, reason: string) => void;
   /** These three fail where the fleet does not answer, or refuses. */
   look(): Promise<SeenFleet>;
@@ -84,7 +84,7 @@ export async function setAside(host: HostId, reason: string, ports: SetAsidePort
         onNote(
           `${host}: not drained${isOver ? "" : " yet"} (${String(error)}), though to be ${reason}`,
         );
-      if (isOver) return;
+      if (isOver) return ports.onLeft(host, reason);
       isNoted = true;
       await clock.pause(RETRY_MS, closing);
     }

@@ -135,7 +135,7 @@ describe("hosts that are set aside", () => {
 
   it("are said once while the fleet does not answer, and given up after an hour, or at once where it refuses", async () => {
     const [own = hostId("eu-1", "a")] = names(5);
-    const { notes, ports, hosts } = fleetOf(5);
+    const { notes, left, ports, hosts } = fleetOf(5);
     const deaf = { ...ports, look: () => Promise.reject(new Error("no answer")) };
     await setAside(own, REASON, deaf);
     expect(notes).toEqual([
@@ -145,6 +145,7 @@ describe("hosts that are set aside", () => {
     notes.length = 0;
     await setAside(own, REASON, { ...deaf, isRefusal: () => true });
     expect(notes).toHaveLength(1);
+    expect(left).toEqual([own, own]);
     let tries = 0;
     const lost = async (host: HostId, reason: string): Promise<void> => {
       tries += 1;
