@@ -122,8 +122,8 @@ const MOST_ALONG = 8;
 const END_WITH_ANY_EVENTS = 2_400;
 /** Faster, and the server refuses the end: the next task then waits behind all signals that are on their way. */
 const CALM_WORDS_PER_MS = 0.05;
-/** Past this many it ends in any case. A flood has ended by then: the server takes no more than 10,000 signals for a run. */
-const END_IN_A_FLOOD_EVENTS = 20_000;
+/** Past this many it ends in any case: half the signals that the server takes for a run, of which each counts here. Were they used up, those of jobs and hosts would be refused, too. */
+const END_IN_A_FLOOD_EVENTS = 5_000;
 
 /**
  * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be
