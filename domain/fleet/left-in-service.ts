@@ -3,8 +3,8 @@
  * an agent tells of them with its heartbeats, and how it is read from outside.
  */
 
-import { isFields } from "../../lib/fields.ts";
-import { parseHostId, type HostId } from "../values/ids.ts";
+import { toldByHost } from "../lease/told-by-host.ts";
+import type { HostId } from "../values/ids.ts";
 
 /** When, and by which evidence: `2030-05-04T06:00:00Z: the prologue of lease-12 failed: …`. */
 export type LeftInService = Readonly<Record<HostId, string>>;
@@ -14,15 +14,5 @@ const MOST_CHARACTERS = 300;
 
 export const evidenceHead = (text: string): string => text.slice(0, MOST_CHARACTERS);
 
-/** A heartbeat is untrusted data: what has another form is left out. */
-export function readLeftInService(details: unknown): ReadonlyMap<HostId, string> {
-  const left = isFields(details) ? details["left"] : undefined;
-  if (!isFields(left)) return new Map();
-  return new Map(
-    Object.entries(left).flatMap(([host, why]) =>
-      /^[^/\s]+\/[^/\s]+$/.test(host) && typeof why === "string"
-        ? [[parseHostId(host), evidenceHead(why)] as const]
-        : [],
-    ),
-  );
-}
+export const readLeftInService = (details: unknown): ReadonlyMap<HostId, string> =>
+  toldByHost(details, "left", (why) => (typeof why === "string" ? evidenceHead(why) : undefined));

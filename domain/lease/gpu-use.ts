@@ -2,9 +2,10 @@
 
 import { isFields } from "../../lib/fields.ts";
 import type { LeftInService } from "../fleet/left-in-service.ts";
-import { parseHostId, type HostId } from "../values/ids.ts";
+import type { HostId } from "../values/ids.ts";
 import type { KeptWeights } from "./kept-weights.ts";
 import type { RefusedOrder } from "./refused-order.ts";
+import { toldByHost } from "./told-by-host.ts";
 
 /** Of one GPU over the last half minute. Shares are from 0 to 1. */
 export interface GpuUse {
@@ -37,18 +38,10 @@ export const IDLE_BELOW = 0.05;
 const MOST_GPUS = 32;
 const AMOUNTS = ["memoryMiB", "memoryOfMiB", "watts", "tensor"] as const;
 
-/** A heartbeat is untrusted data: what has another form is left out. */
-export function readPresenceBeat(details: unknown): ReadonlyMap<HostId, HostUse> {
-  const use = isFields(details) ? details["use"] : undefined;
-  if (!isFields(use)) return new Map();
-  return new Map(
-    Object.entries(use).flatMap(([host, gpus]) =>
-      /^[^/\s]+\/[^/\s]+$/.test(host) && Array.isArray(gpus) && gpus.length <= MOST_GPUS
-        ? [[parseHostId(host), gpus.map(readGpu)] as const]
-        : [],
-    ),
+export const readPresenceBeat = (details: unknown): ReadonlyMap<HostId, HostUse> =>
+  toldByHost(details, "use", (gpus) =>
+    Array.isArray(gpus) && gpus.length <= MOST_GPUS ? gpus.map(readGpu) : undefined,
   );
-}
 
 function readGpu(said: unknown): GpuUse | null {
   if (!isFields(said)) return null;

@@ -6,7 +6,8 @@
 
 import { isFields } from "../../lib/fields.ts";
 import { textHash } from "../../lib/text-hash.ts";
-import { parseHostId, type HostId } from "../values/ids.ts";
+import type { HostId } from "../values/ids.ts";
+import { toldByHost } from "./told-by-host.ts";
 
 export interface KeptWeights {
   readonly models: number;
@@ -55,25 +56,14 @@ export function keepersByService(keepers: readonly WeightsKeeper[]): KeepersOf {
   return (service) => found.get(serviceMark(service));
 }
 
-/** A heartbeat is untrusted data: what has another form is left out. */
-export function readKeptWeights(details: unknown): ReadonlyMap<HostId, KeptWeights> {
-  const weights = isFields(details) ? details["weights"] : undefined;
-  if (!isFields(weights)) return new Map();
-  return new Map(
-    Object.entries(weights).flatMap(([host, said]) => {
-      if (!/^[^/\s]+\/[^/\s]+$/.test(host) || !isFields(said)) return [];
-      const [models, bytes, budgetBytes] = AMOUNTS.map((name) => said[name]);
-      return isAmount(models) && isAmount(bytes) && isAmount(budgetBytes)
-        ? [
-            [
-              parseHostId(host),
-              { models, bytes, budgetBytes, ...services(said["services"]) },
-            ] as const,
-          ]
-        : [];
-    }),
-  );
-}
+export const readKeptWeights = (details: unknown): ReadonlyMap<HostId, KeptWeights> =>
+  toldByHost(details, "weights", (said) => {
+    if (!isFields(said)) return undefined;
+    const [models, bytes, budgetBytes] = AMOUNTS.map((name) => said[name]);
+    return isAmount(models) && isAmount(bytes) && isAmount(budgetBytes)
+      ? { models, bytes, budgetBytes, ...services(said["services"]) }
+      : undefined;
+  });
 
 const services = (said: unknown): Pick<KeptWeights, "services"> =>
   Array.isArray(said)

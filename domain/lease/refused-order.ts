@@ -1,7 +1,8 @@
 /** @file The orders that a host has refused, as its agent tells them with heartbeats: a row for each sender. */
 
 import { isFields } from "../../lib/fields.ts";
-import { parseHostId, type HostId } from "../values/ids.ts";
+import type { HostId } from "../values/ids.ts";
+import { toldByHost } from "./told-by-host.ts";
 
 export interface RefusedOrder {
   /** The id of the workflow that gave it, by the server's word; `OTHERS`: of all for whom there is no row any more. */
@@ -42,17 +43,10 @@ export function addRefusal(
 const cut = (text: string, most: number): string =>
   text.length <= most ? text : `${text.slice(0, most - 1)}…`;
 
-/** By host. A heartbeat, or a file of a former agent, is untrusted data: what has another form is left out. */
-export function readRefusedOrders(details: unknown): ReadonlyMap<HostId, readonly RefusedOrder[]> {
-  const refused = isFields(details) ? details["refused"] : undefined;
-  if (!isFields(refused)) return new Map();
-  return new Map(
-    Object.entries(refused).flatMap(([host, rows]) =>
-      /^[^/\s]+\/[^/\s]+$/.test(host) ? [[parseHostId(host), refusedRows(rows)] as const] : [],
-    ),
-  );
-}
+export const readRefusedOrders = (details: unknown): ReadonlyMap<HostId, readonly RefusedOrder[]> =>
+  toldByHost(details, "refused", refusedRows);
 
+/** A file of a former agent is untrusted data as a heartbeat is: what has another form is left out. */
 export const refusedRows = (said: unknown): readonly RefusedOrder[] =>
   Array.isArray(said) ? said.slice(0, MOST_REFUSED_SENDERS).filter((row) => isRow(row)) : [];
 
