@@ -5,7 +5,7 @@
  */
 
 import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
-import { commands, type PlantedBug } from "./planted-bug.ts";
+import { commands, entries, type PlantedBug } from "./planted-bug.ts";
 import { PLANTED_HOSTILE } from "./hostile-catalogue.ts";
 import { PLANTED_LATE } from "./late-catalogue.ts";
 import { PLANTED_WIDE } from "./wide-catalogue.ts";
@@ -212,22 +212,9 @@ export const PLANTED: readonly PlantedBug[] = [
     name: "a fleet drops the silence of hosts",
     seenAt: 6,
     planted: {
-      fleet: (machine) => ({
-        ...machine,
-        step: (state, event, nowMs) =>
-          event.kind === "inbox" && Array.isArray(event.batch)
-            ? machine.step(
-                state,
-                {
-                  ...event,
-                  batch: event.batch.filter(
-                    (entry: unknown) => (entry as { readonly kind?: string }).kind !== "silence",
-                  ),
-                },
-                nowMs,
-              )
-            : machine.step(state, event, nowMs),
-      }),
+      fleet: entries((entry) =>
+        (entry as { readonly kind?: string }).kind === "silence" ? [] : [entry],
+      ),
     },
   },
   {

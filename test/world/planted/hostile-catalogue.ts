@@ -1,6 +1,6 @@
 /** @file Bugs that only hostile worlds show: disks, clocks of hosts, words that come again, resets. As `catalogue.ts` has the others. */
 
-import type { PlantedBug } from "./planted-bug.ts";
+import { entries, type PlantedBug } from "./planted-bug.ts";
 
 export const PLANTED_HOSTILE: readonly PlantedBug[] = [
   {
@@ -47,19 +47,10 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
     seenAt: 291,
     climate: "hostile",
     planted: {
-      fleet: (machine) => ({
-        ...machine,
-        step: (state, event, nowMs) => {
-          if (event.kind !== "inbox" || !Array.isArray(event.batch))
-            return machine.step(state, event, nowMs);
-          const { requests } = state.ledger;
-          const batch = (event.batch as readonly unknown[]).map((entry) => {
-            const end = entry as { readonly kind?: unknown; readonly jobId?: never } | null;
-            const present = end?.kind === "end" ? requests.get(end.jobId as never) : undefined;
-            return present === undefined ? entry : { ...end, seq: present.seq };
-          });
-          return machine.step(state, { ...event, batch }, nowMs);
-        },
+      fleet: entries((entry, requests) => {
+        const end = entry as { readonly kind?: unknown; readonly jobId?: never } | null;
+        const present = end?.kind === "end" ? requests.get(end.jobId as never) : undefined;
+        return [present === undefined ? entry : { ...end, seq: present.seq }];
       }),
     },
   },

@@ -2,11 +2,8 @@
 
 import type { GangRequest } from "../../../domain/lease/lease.ts";
 import { isFields } from "../../../lib/fields.ts";
-import type { FleetEvent } from "../../../machines/fleet/events.ts";
-import type { FleetState } from "../../../machines/fleet/state.ts";
 import type { Job } from "../../../machines/job/job-state.ts";
-import type { Tick } from "../../../machines/machine.ts";
-import type { PlantedBug } from "./planted-bug.ts";
+import { entries, type PlantedBug } from "./planted-bug.ts";
 
 /** A request as an honest sender writes it. */
 const requestIn = (entry: unknown): GangRequest | undefined =>
@@ -15,22 +12,15 @@ const requestIn = (entry: unknown): GangRequest | undefined =>
     : undefined;
 
 /** The same words, but the request in force ends before a copy of such a number comes. */
-function endedBefore<Event extends FleetEvent | Tick>(
-  { ledger }: FleetState,
-  event: Event,
-  isPlanted: (copy: GangRequest, present: GangRequest) => boolean,
-): Event {
-  if (event.kind !== "inbox" || !Array.isArray(event.batch)) return event;
-  const batch = event.batch.flatMap((entry: unknown) => {
+const endedBefore = (isPlanted: (copy: GangRequest, present: GangRequest) => boolean) =>
+  entries((entry, requests) => {
     const copy = requestIn(entry);
-    const present = copy && ledger.requests.get(copy.jobId);
+    const present = copy && requests.get(copy.jobId);
     if (copy === undefined || present?.runId !== copy.runId || !isPlanted(copy, present))
       return [entry];
     const { jobId, runId, seq } = present;
     return [{ kind: "end", jobId, runId, seq, unconfirmedHosts: "all" }, entry];
   });
-  return { ...event, batch };
-}
 
 /** Plays one step under former rules of jobs where that is planted. */
 const under =
@@ -53,54 +43,25 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     name: "a copy of a request takes its place in the queue anew",
     seenAt: 54_000_015,
     climate: "hostile",
-    planted: {
-      fleet: (machine) => ({
-        ...machine,
-        step: (state, event, nowMs) =>
-          machine.step(
-            state,
-            endedBefore(state, event, (copy, present) => copy.seq === present.seq),
-            nowMs,
-          ),
-      }),
-    },
+    planted: { fleet: endedBefore((copy, present) => copy.seq === present.seq) },
   },
   {
     name: "an older request supersedes a newer one",
     seenAt: 54_000_011,
     climate: "hostile",
-    planted: {
-      fleet: (machine) => ({
-        ...machine,
-        step: (state, event, nowMs) =>
-          machine.step(
-            state,
-            endedBefore(state, event, (copy, present) => copy.seq < present.seq),
-            nowMs,
-          ),
-      }),
-    },
+    planted: { fleet: endedBefore((copy, present) => copy.seq < present.seq) },
   },
   {
     name: "a credit stays with a request that comes late",
     seenAt: 54_000_084,
     climate: "hostile",
     planted: {
-      fleet: (machine) => ({
-        ...machine,
-        step: (state, event, nowMs) => {
-          if (event.kind !== "inbox" || !Array.isArray(event.batch))
-            return machine.step(state, event, nowMs);
-          const { requests } = state.ledger;
-          const batch = event.batch.map((entry: unknown) => {
-            const request = requestIn(entry);
-            const present = request === undefined ? undefined : requests.get(request.jobId);
-            if (request === undefined || present?.runId !== request.runId) return entry;
-            const { credit: _lost, ...rest } = request;
-            return present.seq >= request.seq ? { kind: "request", request: rest } : entry;
-          });
-          return machine.step(state, { ...event, batch }, nowMs);
-        },
+      fleet: entries((entry, requests) => {
+        const request = requestIn(entry);
+        const present = request === undefined ? undefined : requests.get(request.jobId);
+        if (request === undefined || present?.runId !== request.runId) return [entry];
+        const { credit: _lost, ...rest } = request;
+        return [present.seq >= request.seq ? { kind: "request", request: rest } : entry];
       }),
     },
   },

@@ -2,6 +2,7 @@
 
 import type { Step } from "../../../machines/machine.ts";
 import type { Climate } from "../../../world/draw-settings.ts";
+import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import type { Planted } from "../../../world/planted.ts";
 
 export interface PlantedBug {
@@ -19,4 +20,19 @@ export const commands =
   <State>(step: Step<State, Command>): Step<State, Command> => ({
     ...step,
     commands: step.commands.flatMap(change),
+  });
+
+/** A fleet that hears other entries in place of each that comes to its inbox. */
+export const entries =
+  (
+    change: (entry: unknown, requests: Ledger["requests"]) => readonly unknown[],
+  ): NonNullable<Planted["fleet"]> =>
+  (machine) => ({
+    ...machine,
+    step: (state, event, nowMs) => {
+      if (event.kind !== "inbox" || !Array.isArray(event.batch))
+        return machine.step(state, event, nowMs);
+      const batch = event.batch.flatMap((entry: unknown) => change(entry, state.ledger.requests));
+      return machine.step(state, { ...event, batch }, nowMs);
+    },
   });
