@@ -51,71 +51,58 @@ describe("an order to checkpoint", () => {
   });
 });
 
-it("an order to checkpoint reaches the processes of a task that have started and are not written down yet", async () => {
+/** Tasks of a batch that have begun. From the last one's start on the disk is full: its line is in the journal, that of its processes is not. */
+async function runningBatch(count: number) {
   const machine = new FakeMachine();
   const agent = fakeAgent(machine);
   const order = batchOf("train", {
-    ...{ tasks: [0], slots: 1 },
+    ...{ tasks: [...Array(count).keys()], slots: count },
     run: {
       checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
     },
   });
+  const { journal } = filesOf(agent, order);
+  const disk = { isFull: false };
+  machine.faultOf = ({ path }) => (disk.isFull && path === journal ? "ENOSPC" : undefined);
+  const startShim = machine.onStart;
+  machine.onStart = (started) => {
+    startShim(started);
+    disk.isFull ||= started.order.env["ARRAY_INDEX"] === String(count - 1);
+  };
+  const report = agent.runs.run(order);
+  await machine.pass(1_000);
+  const ranks = ranksOn(machine);
+  expect(ranks).toHaveLength(count);
+  return { machine, agent, order, report, ranks, disk };
+}
+
+it("an order to checkpoint reaches the processes of a task that have started and are not written down yet", async () => {
+  const { machine, agent, order, report, ranks, disk } = await runningBatch(1);
   const { files } = machine.system();
   const dir = tokenDir(
     taskCheckpointDir(agent.host.layout.checkpointDir(order.jobId), 0),
     order.token,
   );
   machine.onSignal = () => files.write(`${dir}/step-1`, "w");
-  // The disk is full from the task's start on: its line is in the journal, that of its processes is not.
-  const { journal } = filesOf(agent, order);
-  let isFull = false;
-  machine.faultOf = ({ path }) => (isFull && path === journal ? "ENOSPC" : undefined);
-  const startShim = machine.onStart;
-  machine.onStart = (started) => {
-    startShim(started);
-    isFull = started.order.env["ARRAY_INDEX"] === "0";
-  };
-  const report = agent.runs.run(order);
-  await machine.pass(1_000);
-  const [rank] = ranksOn(machine);
   const done = agent.orders.checkpoint(order);
   await machine.pass(1_000);
   expect(completeIn(files, dir, undefined)).toEqual([]);
-  isFull = false;
+  disk.isFull = false;
   expect(await machine.until(done)).toMatchObject({ isComplete: true });
   expect(completeIn(files, dir, undefined)).toHaveLength(1);
-  rank?.end({ exitCode: 0 });
+  for (const rank of ranks) rank.end({ exitCode: 0 });
   expect((await machine.until(report)).end).toBe("completed");
 });
 
 it("an order to checkpoint reaches the tasks that are written down, also where another never is", async () => {
-  const machine = new FakeMachine();
-  const agent = fakeAgent(machine);
-  const order = batchOf("train", {
-    ...{ tasks: [0, 1], slots: 2 },
-    run: {
-      checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
-    },
-  });
-  const { journal } = filesOf(agent, order);
-  let isFull = false;
-  machine.faultOf = ({ path }) => (isFull && path === journal ? "ENOSPC" : undefined);
-  const startShim = machine.onStart;
-  machine.onStart = (started) => {
-    startShim(started);
-    isFull ||= started.order.env["ARRAY_INDEX"] === "1";
-  };
+  const { machine, agent, order, report, ranks, disk } = await runningBatch(2);
   const signals: string[] = [];
   machine.onSignal = (_process, signal) => signals.push(signal);
-  const report = agent.runs.run(order);
-  await machine.pass(1_000);
-  const ranks = ranksOn(machine);
-  expect(ranks).toHaveLength(2);
   const done = agent.orders.checkpoint(order);
   await machine.pass(GRACE_MS / 2);
   expect(signals).toEqual(["SIGUSR1"]);
   expect(await machine.until(done)).toMatchObject({ isComplete: false });
-  isFull = false;
+  disk.isFull = false;
   for (const rank of ranks) rank.end({ exitCode: 0 });
   expect((await machine.until(report)).end).toBe("completed");
 });
