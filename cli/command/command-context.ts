@@ -129,6 +129,24 @@ export function helpEnd(
   examples: readonly (readonly [commandLine: string, what: string])[],
   exitCodes: string = EXIT_CODE_HELP,
 ): string {
-  const lines = examples.map(([commandLine, what]) => `  # ${what}\n  $ ${commandLine}`);
+  const lines = examples.map(([commandLine, what]) => `  # ${what}\n${exampleLines(commandLine)}`);
   return `\nExamples:\n${lines.join("\n")}\n\n${exitCodes}`;
 }
+
+/** A long one goes on in a next line before an option, as a shell reads it. */
+function exampleLines(commandLine: string): string {
+  const lines: string[] = [];
+  let line = "  $";
+  for (const [at, part] of commandLine.split(OPTION_OUTSIDE_QUOTES).entries()) {
+    // Behind all lines but the last stands a backslash.
+    if (at > 0 && `${line} ${part} \\`.length > HELP_WIDTH) {
+      lines.push(`${line} \\`);
+      line = "     ";
+    }
+    line += ` ${part}`;
+  }
+  return [...lines, line].join("\n");
+}
+
+/** The space before a word that begins with a dash; an even number of quotes follows. */
+const OPTION_OUTSIDE_QUOTES = / (?=-[-a-zA-Z])(?=(?:[^']*'[^']*')*[^']*$)/;

@@ -10,6 +10,7 @@ import { parseDependency } from "../../domain/job/dependency.ts";
 import type { FolderRule } from "../../domain/job/job-folder.ts";
 import { readJobText } from "../../domain/job/job-file.ts";
 import { formatProblem } from "../../domain/values/file-problem.ts";
+import type { ArrayKeys } from "./array-tasks.ts";
 
 export interface JobFlags {
   readonly gpus?: number;
@@ -42,7 +43,7 @@ export interface JobFlags {
   readonly onFailedDependency?: string;
   readonly group?: string;
   readonly hold?: boolean;
-  readonly array?: number;
+  readonly array?: ArrayKeys;
   readonly parallel?: number;
   readonly sync?: boolean;
   /** No key of the file. */
@@ -135,9 +136,11 @@ export function jobFileWith(
     ...given({ allowed: flags.preempt, shrink: flags.shrink, minRuntime: flags.minRuntime }),
   };
   const retry = { ...asMap(file["retry"]), ...given({ attempts: flags.attempts }) };
+  const { tasks: _others, ...fromFile } = asMap(file["array"]);
   const array = {
-    ...asMap(file["array"]),
-    ...given({ count: flags.array, parallel: flags.parallel }),
+    ...(flags.array === undefined ? asMap(file["array"]) : fromFile),
+    ...flags.array,
+    ...given({ parallel: flags.parallel }),
   };
   const { tenant, priority, timeLimit, deadline, fleets, patience, hold, modelConfig } = flags;
   const { after, onFailedDependency, modelProfile } = flags;

@@ -1,5 +1,6 @@
 /** @file The flags of `submit` that set keys of the job file; `job-flags.ts` merges their values into it. */
 
+import { arrayFlag } from "./array-tasks.ts";
 import { Option, type Command } from "commander";
 import { DEPENDENCY_EVENTS, FAILED_DEPENDENCY_RULES } from "../../domain/job/dependency.ts";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
@@ -73,9 +74,9 @@ export function addJobOptions(verb: Command): Command {
     )
     .option("--patience <duration>", "time to wait for each fleet, e.g. 2m")
     .option(
-      "--array <count>",
-      "run this many tasks, each with its own ARRAY_INDEX",
-      wholeNumber("--array", 1),
+      "--array <tasks>",
+      "run this many tasks, each with its own ARRAY_INDEX; or those that are named, as in 0-99:5%10 (every fifth, ten at once)",
+      arrayFlag,
     )
     .option(
       "--parallel <count>",

@@ -8,9 +8,9 @@
 import { basename } from "node:path";
 import type { DependencyEvent } from "../../domain/job/dependency.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
-import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
 import { durationText } from "../../domain/values/dimensions.ts";
 import { shellQuoted } from "../../lib/shell-word.ts";
+import { arrayOfTasks } from "./array-tasks.ts";
 
 export interface SbatchScript {
   /** The job file, as plain data. */
@@ -108,7 +108,7 @@ export function readSbatch(
     );
   };
   const dependency = read("dependency", dependencyOf);
-  const array = read("array", arrayOf);
+  const array = read("array", arrayOfTasks);
   const workdir = read("chdir", textOf) ?? cwd;
   const job = {
     name: read("job-name", (name) => name.replace(/[^A-Za-z0-9._/-]+/g, "-")) ?? basename(file),
@@ -277,27 +277,6 @@ function dependencyOf(value: string):
 
 const SINGLETON = "singleton";
 const JOB_ID = /^[A-Za-z0-9][A-Za-z0-9._@=/-]*$/;
-
-/** `0-15`, `1,3,5`, `0-99%10`, `0-15:4`. */
-function arrayOf(value: string): object | undefined {
-  const [ranges = "", most] = value.split("%");
-  const tasks: number[] = [];
-  for (const range of ranges.split(",")) {
-    const [, first = "", last = first, step = "1"] =
-      /^(\d{1,6})(?:-(\d{1,6}))?(?::(\d{1,6}))?$/.exec(range) ?? [];
-    if (first === "" || Number(last) < Number(first) || Number(step) < 1) return undefined;
-    if (Number(last) >= MAX_TASKS) return undefined;
-    for (let task = Number(first); task <= Number(last); task += Number(step)) tasks.push(task);
-  }
-  const parallel = most === undefined ? undefined : wholeOf(most);
-  if (most !== undefined && parallel === undefined) return undefined;
-  const count = tasks.reduce((most, task) => Math.max(most, task), 0) + 1;
-  return {
-    count,
-    ...(new Set(tasks).size < count && { tasks: tasks.join(",") }),
-    ...given("parallel", parallel),
-  };
-}
 
 const wholeOf = (value: string): number | undefined =>
   /^\d{1,6}$/.test(value) ? Number(value) : undefined;

@@ -1,7 +1,8 @@
 /**
  * @file `--sync`: reads a working folder without what `.orbweaverignore` names, and sends it to the submit service. Once a command for each folder.
  *
- * Links that lead out of the folder would mean something else on a host, and are refused; sockets, pipes and devices are left out.
+ * Links that lead out of the folder would mean something else on a host, and are refused; sockets, pipes and devices are left out, and so is what disappears
+ * while the folder is read.
  */
 
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
@@ -23,6 +24,8 @@ import { IGNORE_FILE, ignoreRules } from "./ignore-rules.ts";
 import { hasErrorCode } from "../../lib/error-code.ts";
 
 const EXECUTABLE = 0o111;
+/** What Node puts for bytes of a name that are no UTF-8; by such a name nothing is found. */
+const NOT_UTF8 = "\uFFFD";
 const sent = new WeakMap<CommandContext, Map<string, Promise<FolderRule>>>();
 
 /** Throws BAD_INPUT for a folder that cannot be sent, NO_CONNECTION without a service. */
@@ -61,17 +64,27 @@ export async function readFolder(folder: string): Promise<readonly PackedEntry[]
         `--sync: ${folder} has more than ${String(MAX_FOLDER_ENTRIES)} files. ${remedy}`,
       );
   };
-  const walk = async (within: string): Promise<void> => {
-    for (const name of await listed(join(folder, within))) {
+  const count = (more: number, path: string): void => {
+    bytes += more;
+    if (bytes <= MAX_FOLDER_BYTES) return;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `--sync: ${folder} has more than ${String(MAX_FOLDER_BYTES / 2 ** 20)} MiB, at ${path}. ${remedy}`,
+    );
+  };
+  const walk = async (within: string, names: readonly string[]): Promise<void> => {
+    for (const name of names) {
       const path = within === "" ? name : `${within}/${name}`;
       const full = join(folder, path);
-      const found = await lstat(full);
+      const found = await unlessGone(full, lstat(full));
+      if (found === undefined) continue;
       if (isIgnored({ path, isFolder: found.isDirectory() })) continue;
       if (found.isDirectory()) {
         take({ path });
-        await walk(path);
+        await walk(path, (await unlessGone(full, readdir(full))) ?? []);
       } else if (found.isSymbolicLink()) {
-        const target = await readlink(full);
+        const target = await unlessGone(full, readlink(full));
+        if (target === undefined) continue;
         if (!staysInside(path, target))
           throw new OrbweaverError(
             "BAD_INPUT",
@@ -79,28 +92,42 @@ export async function readFolder(folder: string): Promise<readonly PackedEntry[]
           );
         take({ path, target });
       } else if (found.isFile()) {
-        bytes += found.size;
-        if (bytes > MAX_FOLDER_BYTES)
-          throw new OrbweaverError(
-            "BAD_INPUT",
-            `--sync: ${folder} has more than ${String(MAX_FOLDER_BYTES / 2 ** 20)} MiB, at ${path}. ${remedy}`,
-          );
-        const content = await readFile(full);
+        count(found.size, path);
+        const content = await unlessGone(full, readFile(full));
+        if (content === undefined) continue;
+        // A file may have grown meanwhile.
+        count(content.length - found.size, path);
         take({ path, content, isExecutable: (found.mode & EXECUTABLE) !== 0 });
       }
     }
   };
-  await walk("");
+  const names = await readdir(folder).catch((error: unknown) => {
+    throw unreadable(folder, error);
+  });
+  await walk("", names);
   return entries;
 }
 
-async function listed(folder: string): Promise<string[]> {
+/** Undefined for what was there when its folder was listed, and is no more. Throws BAD_INPUT. */
+async function unlessGone<T>(full: string, reading: Promise<T>): Promise<T | undefined> {
   try {
-    return await readdir(folder);
+    return await reading;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new OrbweaverError("BAD_INPUT", `--sync cannot read ${folder}: ${why}`, { cause: error });
+    if (!hasErrorCode(error, "ENOENT")) throw unreadable(full, error);
+    if (!full.includes(NOT_UTF8)) return undefined;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `--sync: the name of ${full} is no UTF-8. Rename it, or put it where hosts reach it.`,
+    );
   }
+}
+
+function unreadable(path: string, error: unknown): OrbweaverError {
+  const why = error instanceof Error ? error.message : String(error);
+  const remedy = `Make it readable, or name it in ${IGNORE_FILE}.`;
+  return new OrbweaverError("BAD_INPUT", `--sync cannot read ${path}: ${why}. ${remedy}`, {
+    cause: error,
+  });
 }
 
 async function textOf(file: string): Promise<string> {
@@ -108,7 +135,6 @@ async function textOf(file: string): Promise<string> {
     return await readFile(file, "utf8");
   } catch (error) {
     if (hasErrorCode(error, "ENOENT")) return "";
-    const why = error instanceof Error ? error.message : String(error);
-    throw new OrbweaverError("BAD_INPUT", `--sync cannot read ${file}: ${why}`, { cause: error });
+    throw unreadable(file, error);
   }
 }

@@ -9,7 +9,7 @@ import { COLLECTIVES } from "../bandwidth/message-profile.ts";
 import { z } from "zod";
 import { gpuType, hostName, plainName } from "../file/file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
-import { MAX_TASKS } from "./task-ranges.ts";
+import { MAX_TASKS, MAX_TASKS_CHARS } from "./task-ranges.ts";
 import { MODEL_KEYS } from "./job-model.ts";
 import { JOB_CLASSES, LINK_PREFERENCES, MAX_GANG_GPUS, MAX_PRIORITY } from "./job.ts";
 import { choice, flag, leaf, text, wholeNumber, word } from "../file/schema-leaf.ts";
@@ -31,8 +31,6 @@ import { NOTICE_KEYS } from "./job-notice.ts";
 import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
 
-/** Each second task of a few thousand; more are written as ranges. */
-const MAX_TASKS_CHARS = 16 * 1024;
 const MAX_FLEETS = 32;
 /** Names and keys become parts of ids, file names and addresses. */
 const MAX_NAME_CHARS = 200;
@@ -397,9 +395,10 @@ export const jobSchema = z
           examples: [50],
         }).optional(),
         tasks: text({
-          description: "Run only these tasks; the others count as cancelled. Default: all.",
+          description:
+            "Run only these tasks (`0-99:5`: every fifth); the others count as cancelled. Default: all.",
           maxLength: MAX_TASKS_CHARS,
-          examples: ["3,7-9"],
+          examples: ["3,7-9", "0-99:5"],
         }).optional(),
       })
       .meta({

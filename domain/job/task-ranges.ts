@@ -1,5 +1,5 @@
 /**
- * @file Parses and prints tasks of a job array as `3,7-9`.
+ * @file Parses tasks of a job array as `3,7-9,20-40:5` (every fifth from 20 to 40), and prints them as `3,7-9`.
  *
  * A task named twice counts once; an unknown task is refused. Cost: O(tasks named).
  */
@@ -8,35 +8,53 @@ import type { Reading, RefusedValue } from "../values/quantity.ts";
 
 /** A whole array is one workflow: its history and its memory must hold every task. */
 export const MAX_TASKS = 1_000_000;
+/** Each second task of a few thousand; more are written as ranges. Those of steps count as written out. */
+export const MAX_TASKS_CHARS: number = 16 * 1024;
 
-const REMEDY = "write tasks such as 3 or 3,7-9";
+const REMEDY = "write tasks such as 3, 3,7-9 or 0-99:5";
+/** First, last, and the step from one to the next. */
+const RANGE = String.raw`(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?`;
+const WHOLE_RANGE = new RegExp(`^${RANGE}$`);
+const EACH_RANGE = new RegExp(RANGE, "g");
 
 /** The named tasks, in order and each once; the array has `count` tasks, numbered from 0. */
 export function parseTaskRanges(text: string, count: number): Reading<readonly number[]> {
   const tasks = new Set<number>();
   for (const part of text.split(",").map((each) => each.trim())) {
-    const found = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part);
-    if (found === null) return refused(`${JSON.stringify(part)} is no task`, REMEDY);
-    const first = Number(found[1]);
-    const last = Number(found[2] ?? found[1]);
+    const found = WHOLE_RANGE.exec(part);
+    if (found === null) {
+      const remedy = part.includes("%") ? "write what follows the % as array.parallel" : REMEDY;
+      return refused(`${JSON.stringify(part)} is no task`, remedy);
+    }
+    const { first, last, step } = rangeOf(found);
+    if (step < 1) return refused(`${part} has a step of 0`, "write a step from 1 on");
     if (last < first) return refused(`${part} ends before it begins`, `write ${last}-${first}`);
     if (last >= count)
       return refused(`there is no task ${last}`, `the array has tasks 0 to ${count - 1}`);
-    for (let task = first; task <= last; task += 1) tasks.add(task);
+    for (let task = first; task <= last; task += step) tasks.add(task);
   }
   return { kind: "read", value: [...tasks].sort((a, b) => a - b) };
 }
 
+const rangeOf = ([, first, last = first, step = "1"]: RegExpMatchArray) => ({
+  first: Number(first),
+  last: Number(last),
+  step: Number(step),
+});
+
 /** The same for the file of a job, which anybody may have written: what names tasks again and again costs no time. */
 export function checkTaskRanges(text: string, count: number): RefusedValue | undefined {
-  const ranges = [...text.matchAll(/(\d{1,9})(?:-(\d{1,9}))?/g)];
-  const named = ranges.reduce((sum, [, first, last]) => {
-    return sum + Math.max(0, Number(last ?? first) - Number(first)) + 1;
+  const named = [...text.matchAll(EACH_RANGE)].map(rangeOf).reduce((sum, { first, last, step }) => {
+    return sum + Math.floor(Math.max(0, last - first) / Math.max(1, step)) + 1;
   }, 0);
   const most = Math.min(count, MAX_TASKS);
   if (named > most) return refused(`${named} tasks are named of ${count}`, "name each once");
   const read = parseTaskRanges(text, count);
-  return read.kind === "refused" ? read : undefined;
+  if (read.kind === "refused") return read;
+  const chars = formatTaskRanges(read.value).length;
+  if (chars <= MAX_TASKS_CHARS) return undefined;
+  const message = `${read.value.length} tasks written out have ${chars} characters, more than ${MAX_TASKS_CHARS}`;
+  return refused(message, "submit several arrays");
 }
 
 /** The tasks of an array that are to run; the text was parsed before. */

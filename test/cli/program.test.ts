@@ -4,57 +4,63 @@ import { Writable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { drained } from "../../cli/terminal/io.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { Command } from "commander";
+import { createCommandContext } from "../../cli/command/command-context.ts";
+import { VERB_GROUPS } from "../../cli/verb-list.ts";
 import { run } from "./run.ts";
 
-const VERBS = [
-  ["submit"],
-  ["list"],
-  ["status"],
-  ["explain"],
-  ["logs"],
-  ["cancel"],
-  ["kill"],
-  ["plan"],
-  ["hold"],
-  ["release"],
-  ["drain"],
-  ["undrain"],
-  ["fence"],
-  ["up"],
-  ["down"],
-  ["worker"],
-  ["agent"],
-  ["codec-server"],
-  ["api"],
-  ["audit"],
-  ["keys"],
-  ["keys", "new"],
-  ["keys", "rotate"],
-  ["keys", "show"],
-  ["keys", "fleet"],
-  ["keys", "api"],
-  ["fleet"],
-  ["fleet", "show"],
-  ["fleet", "import"],
-  ["fleet", "check"],
-  ["fleet", "apply"],
-  ["completion"],
-  ["simulate"],
-];
+/** The words of each command, verbs of verbs included. */
+const VERBS = await everyVerb();
+
+async function everyVerb(): Promise<readonly string[][]> {
+  const found: string[][] = [];
+  const take = (verb: Command, before: readonly string[]): void => {
+    const words = [...before, verb.name()];
+    found.push(words);
+    for (const each of verb.commands) take(each, words);
+  };
+  const never = (): never => {
+    throw new Error("no verb acts while it is made");
+  };
+  const context = createCommandContext({
+    io: {
+      ...{ stdout: process.stdout, stderr: process.stderr, readInput: never },
+      ...{ env: {}, cwd: "/", nowMs: never, interrupted: new AbortController().signal },
+    },
+    ...{ openSession: never, commandLine: undefined, exitWith: never, endsByItself: never },
+  });
+  for (const { load } of VERB_GROUPS.flatMap(({ verbs }) => verbs))
+    take((await load())(context), []);
+  return [...found, ["completion"]];
+}
+
+/** What they print is somebody else's, or a process goes on until it is ended. */
+const WITHOUT_DOCUMENT = new Set([
+  ...["run", "attach", "exec"],
+  ...["worker", "agent", "supervise", "completion"],
+]);
 
 describe("help", () => {
-  it.each(VERBS)("of %s %s has examples and exit codes and fits 80 columns", async (...verb) => {
-    const words = verb.filter((word) => typeof word === "string");
-    const { code, stdout, stderr } = await run([...words, "--help"]);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toContain("Examples:");
-    expect(stdout).toContain("Exit status:");
-    const examplesAt = stdout.indexOf("Examples:");
-    const exitsAt = stdout.indexOf("Exit status:");
-    for (const part of [stdout.slice(0, examplesAt), stdout.slice(exitsAt)])
-      for (const line of part.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
-    expect(stdout.includes("With --json, an error is")).toBe(/^ +--json/m.test(stdout));
+  it("is there for more than a hundred commands", () => {
+    expect(VERBS.length).toBeGreaterThan(100);
   });
+
+  it.each(VERBS.map((words) => ({ words, name: words.join(" ") })))(
+    "of $name has examples and exit codes, fits 80 columns, and offers JSON and YAML",
+    async ({ words, name }) => {
+      const { code, stdout, stderr } = await run([...words, "--help"]);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+      expect(stdout).toContain("Examples:");
+      expect(stdout).toContain("Exit status:");
+      expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
+      const hasJson = /^ +--json/m.test(stdout);
+      const isForVerbs = /^Commands:$/m.test(stdout);
+      expect(hasJson || isForVerbs || WITHOUT_DOCUMENT.has(name)).toBe(true);
+      // The `--output` of `fleet import` names a file.
+      if (hasJson) expect(stdout).toMatch(name === "fleet import" ? /--output <file>/ : /"yaml"/);
+      expect(stdout.includes("With --json, an error is")).toBe(/^ +--json/m.test(stdout));
+    },
+  );
 
   it("of the whole names every verb", async () => {
     const { code, stdout } = await run(["--help"]);
@@ -101,6 +107,16 @@ describe("wrong usage", () => {
       "a number that is none",
       ["logs", "a", "--tail", "x"],
       'error BAD_INPUT: --tail "x" is not a whole number from 0 on. Write one, e.g. --tail 8.\n',
+    ],
+    [
+      "a command of exec without its dashes",
+      ["exec", "train-7:3", "ls", "/tmp"],
+      "error BAD_INPUT: a command is missing. Write it after --, as in `orbweaver exec train-7:3 -- ls /tmp`.\n",
+    ],
+    [
+      "an array of no tasks",
+      ["submit", "--gpus", "1", "--array", "9-1", "--", "x"],
+      'error BAD_INPUT: --array "9-1" names no tasks below 1000000. Write how many there are, e.g. --array 100, or tasks such as 0-99:5%10.\n',
     ],
     ["a drain without a host", ["drain"], "error BAD_INPUT: missing required argument 'host'\n"],
     [
@@ -160,14 +176,6 @@ describe("options of all verbs", () => {
     const { code, stderr } = await run(words);
     expect(code).toBe(2);
     expect(stderr).toMatch(wantError);
-  });
-
-  it.each(VERBS)("%s %s with --json has YAML, too", async (...verb) => {
-    const words = verb.filter((word) => typeof word === "string");
-    const { stdout } = await run([...words, "--help"]);
-    if (!/^ +--json/m.test(stdout)) return;
-    // The `--output` of `fleet import` names a file.
-    expect(stdout).toMatch(verb.includes("import") ? /--output <file>/ : /"yaml"/);
   });
 
   it("every document is to be had as YAML, errors included", async () => {

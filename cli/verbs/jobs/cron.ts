@@ -29,6 +29,14 @@ export function cronVerb(context: CommandContext): Command {
     .description(
       "Lists, pauses and deletes the schedules that `orbweaver submit --cron` made. The submit service keeps their standing signatures, asks at each time whether their submitter may still submit the job, and writes each start into its audit. `orbweaver list --label cron=ID --all` lists the jobs of one.",
     )
+    .addHelpText(
+      "after",
+      helpEnd([
+        ['orbweaver submit --cron "0 3 * * *" train.yaml', "make one: every night at three"],
+        ["orbweaver cron list", "when each runs next, and what its last times became"],
+        ["orbweaver cron pause nightly", "let it start nothing until it is resumed"],
+      ]),
+    )
     .addCommand(listVerb(context))
     .addCommand(
       orderVerb(context, {

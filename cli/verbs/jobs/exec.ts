@@ -23,6 +23,8 @@ export function execVerb(context: CommandContext): Command {
     )
     .usage("[options] <job[:rank]> -- command...")
     .argument("<job[:rank]>", "job id, and a rank (default: 0)")
+    // Words of a command without `--` before them get an error of their own.
+    .allowExcessArguments()
     .option("-t, --pty", "at a terminal of its own, as a shell wants it")
     .addHelpText(
       "after",
@@ -33,25 +35,30 @@ export function execVerb(context: CommandContext): Command {
           ["orbweaver exec train-7:3 -- py-spy dump --pid 1234", "beside rank 3"],
           ["orbweaver exec train-7 -- tar c ckpt > ckpt.tar", "copy a folder out"],
         ],
-        "Exit status: the command's; 128+n for signal n, 127 command not found. Of\nOrbweaver itself: 1 refused or lost, 2 wrong usage, 3 not found, 4 no connection.",
+        "Exit status: the command's; 128+n for signal n, 127 command not found.\nOf Orbweaver itself: 1 refused or lost, 2 wrong usage, 3 not found,\n4 no connection.",
       ),
     )
-    .action(async (name: string, { idle: idleMs, pty, ...values }: ExecValues) => {
-      const command = context.commandLine ?? [];
-      if (command.length === 0)
-        throw new OrbweaverError(
-          "BAD_INPUT",
-          "a command is missing. Write it after --, as in `orbweaver exec JOB -- nvidia-smi`.",
+    .action(
+      async (name: string, { idle: idleMs, pty, ...values }: ExecValues, { args }: Command) => {
+        const command = context.commandLine ?? [];
+        const before = args.slice(1);
+        if (command.length === 0 || before.length > 0) {
+          const example = [...before, ...command].join(" ") || "nvidia-smi";
+          throw new OrbweaverError(
+            "BAD_INPUT",
+            `a command is missing. Write it after --, as in \`orbweaver exec ${name} -- ${example}\`.`,
+          );
+        }
+        const { job, rank } = rankNamed(name);
+        const address = await serviceFor(context, values);
+        const hasTerminal = pty === true;
+        const terminal = { ...terminalSize(context), name: context.io.env["TERM"] ?? "xterm" };
+        const start = { command, idleMs, ...(hasTerminal && { terminal }) };
+        const exit = await joinStandardStreams(context, hasTerminal, (events) =>
+          openUserSession(address, { job, rank, verb: "exec", start }, events),
         );
-      const { job, rank } = rankNamed(name);
-      const address = await serviceFor(context, values);
-      const hasTerminal = pty === true;
-      const terminal = { ...terminalSize(context), name: context.io.env["TERM"] ?? "xterm" };
-      const start = { command, idleMs, ...(hasTerminal && { terminal }) };
-      const exit = await joinStandardStreams(context, hasTerminal, (events) =>
-        openUserSession(address, { job, rank, verb: "exec", start }, events),
-      );
-      context.exitWith(statusOfExit(context, exit));
-    });
+        context.exitWith(statusOfExit(context, exit));
+      },
+    );
   return addSessionOptions(verb);
 }

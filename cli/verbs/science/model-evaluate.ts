@@ -28,7 +28,7 @@ const SHOWN = 15;
 export function modelEvaluateVerb(context: CommandContext): Command {
   const verb = context
     .verb("evaluate")
-    .summary("compare a version with the measurements")
+    .summary("compare a version with measurements")
     .description(
       "Predicts the measurements that the cluster's model keeps, and shows the prediction error. The version may have been trained on many of them; its manifest (`orbweaver model show`) has the error on measurements that were held out.",
     )

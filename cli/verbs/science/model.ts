@@ -113,7 +113,7 @@ function listText(clusters: readonly ClusterVersions[], width: number): string {
 function showVerb(context: CommandContext): Command {
   const verb = context
     .verb("show")
-    .summary("show the state of a cluster's model, or one version")
+    .summary("show a cluster's model, or one version")
     .description(
       "Shows the serving version, the measurements since the last training, drift, outliers and the last training. With a version, shows its manifest.",
     )

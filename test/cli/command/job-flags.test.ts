@@ -1,6 +1,7 @@
 /** @file Flags of `submit` become a job file, alone or over what a file says. */
 
 import { describe, expect, it } from "vitest";
+import { arrayFlag } from "../../../cli/command/array-tasks.ts";
 import { hasJobFlags, jobFileWith, nameOf } from "../../../cli/command/job-flags.ts";
 import { readJob } from "../../../client/index.ts";
 
@@ -22,6 +23,17 @@ describe("a one-liner", () => {
       run: { command: ["python", "src/train.py", "--lr", "1"] },
     });
     expect(readJob(file).spec.gang).toMatchObject({ gpus: 8, min: 8 });
+  });
+
+  it("names tasks of an array in place of those of the file", () => {
+    const text =
+      "name: a\ngang: 1\narray: { count: 9, tasks: '3', parallel: 2 }\nrun: { command: [a] }";
+    const of = (array: string) =>
+      readJob(jobFileWith({ text, file: "a.yaml" }, { array: arrayFlag(array) }, undefined)).spec
+        .array;
+    expect(of("4")).toEqual({ count: 4, parallel: 2 });
+    expect(of("0-3")).toEqual({ count: 4, parallel: 2 });
+    expect(of("0-9:4%1")).toEqual({ count: 10, parallel: 1, tasks: "0,4,8" });
   });
 
   it("takes every flag to its key", () => {

@@ -1,5 +1,6 @@
 /** @file Which files of a folder `--sync` sends. */
 
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -70,5 +71,33 @@ describe("a sent folder", () => {
       message: expect.stringContaining("leads out of the folder"),
     });
     await expect(readFolder(join(folder, "none"))).rejects.toMatchObject({ code: "BAD_INPUT" });
+  });
+
+  it("leaves pipes out, and has odd names as they are", async () => {
+    const folder = made();
+    execFileSync("mkfifo", [join(folder, "pipe")]);
+    for (const name of ["-dash", "a\nb", "sp ace", "\u00e9", "\uFFFD"])
+      writeFileSync(join(folder, name), name);
+    const paths = (await readFolder(folder)).map(({ path }) => path);
+    expect(paths).toEqual(expect.arrayContaining(["-dash", "a\nb", "sp ace", "\u00e9", "\uFFFD"]));
+    expect(paths).not.toContain("pipe");
+  });
+
+  it("is refused with a name that is no UTF-8, which would name nothing on a host", async () => {
+    const folder = made();
+    writeFileSync(Buffer.concat([Buffer.from(join(folder, "bad-")), Buffer.from([0xff])]), "");
+    await expect(readFolder(folder)).rejects.toMatchObject({
+      code: "BAD_INPUT",
+      message: expect.stringContaining("is no UTF-8"),
+    });
+  });
+
+  it.skipIf(process.getuid?.() === 0)("is refused with a file that nobody may read", async () => {
+    const folder = made();
+    chmodSync(join(folder, "run.sh"), 0);
+    await expect(readFolder(folder)).rejects.toMatchObject({
+      code: "BAD_INPUT",
+      message: expect.stringContaining("Make it readable"),
+    });
   });
 });

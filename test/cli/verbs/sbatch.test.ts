@@ -64,7 +64,7 @@ it.each<[readonly string[], object]>([
   [["-G1", "-t 1:30"], { timeLimit: "1m30s" }],
   [["-G1", "-t 2-0"], { timeLimit: "2d" }],
   [["-G1", "-a 0-3"], { array: { count: 4 } }],
-  [["-G1", "--array=1,3-9:2%2"], { array: { count: 10, tasks: "1,3,5,7,9", parallel: 2 } }],
+  [["-G1", "--array=1,3-9:2%2"], { array: { count: 10, tasks: "1,3-9:2", parallel: 2 } }],
   [["-G1", "-G2"], { gang: 2 }],
   [["--gpus-per-task=h100:2", "-n 3"], { gang: 6, constraints: { gpuTypes: ["H100"] } }],
   [["--gpus-per-task=1", "-N 2", "--ntasks-per-node=4"], { gang: 8 }],
