@@ -21,7 +21,8 @@ import {
   keepChecking,
   type HealthCheckPorts,
 } from "../agent/health/health-checks.ts";
-import { leaseChecker } from "../agent/health/lease-checks.ts";
+import { leaseChecker, type LeaseCheckPorts } from "../agent/health/lease-checks.ts";
+import { leftOnGpus } from "../agent/health/left-on-gpus.ts";
 import { asideKeeper, SET_ASIDE, type SeenFleet } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
@@ -29,8 +30,14 @@ import { askDriver, askProgram, driverView, type DriverView } from "../agent/sys
 import { openXidLog } from "../agent/system/xid-log.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
+import { nodeProcesses } from "../agent/system/node-processes.ts";
 import { watchGpuUse } from "../agent/telemetry/gpu-use.ts";
 import { GPU_USE_WORDS, TENSOR_WORDS } from "../domain/fleet/parse-gpu-use.ts";
+import {
+  GPU_PROCESS_WORDS,
+  parseGpuProcesses,
+  type GpuProcess,
+} from "../domain/fleet/parse-gpu-processes.ts";
 import { evidenceHead } from "../domain/fleet/left-in-service.ts";
 import type { PresenceBeat } from "../domain/lease/gpu-use.ts";
 import type { HostId } from "../domain/values/ids.ts";
@@ -119,7 +126,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       checkLease: leaseChecker(health ?? {}, {
         clock: nodeClock,
         closing,
-        hostGpus: setup.hosts.find(({ id }) => id === host)?.gpus,
+        ...lookOf(host, setup),
         run: runCheckProgram,
         onFailed: (reason) => {
           if (health?.isSetAside === true) void setAside(host, reason);
@@ -178,6 +185,26 @@ function watchUse({ hosts }: HealthSetup, closing: AbortSignal): HealthWatch["be
     askDriver: () => textOf(view, GPU_USE_WORDS),
     askTensor: () => askProgram(view.path, ["dcgmi", ...TENSOR_WORDS]),
   });
+}
+
+/** Its GPUs, and how the driver is asked who computes on them: not of instances of MIG, of which it names the whole GPU alone. */
+function lookOf(host: HostId, setup: HealthSetup): Pick<LeaseCheckPorts, "hostGpus" | "driver"> {
+  const hostGpus = setup.hosts.find(({ id }) => id === host)?.gpus ?? [];
+  const isAsked =
+    hasGpus(setup) && hostGpus.length > 0 && hostGpus.every(({ gpu }) => gpu === undefined);
+  if (!isAsked) return { hostGpus };
+  const view = ownDriver();
+  const computing = async (): Promise<readonly GpuProcess[]> => {
+    try {
+      return parseGpuProcesses((await textOf(view, GPU_PROCESS_WORDS)) ?? "");
+    } catch (error) {
+      // A driver that does not answer is a fault of the machine, which the check of its GPUs finds.
+      setup.onNote?.(`${host}: who computes on its GPUs is not known: ${String(error)}`);
+      return [];
+    }
+  };
+  const ports = { clock: nodeClock, processes: nodeProcesses, hostGpus, computing };
+  return { hostGpus, driver: { computing, leftOnGpus: (launch) => leftOnGpus(launch, ports) } };
 }
 
 const ownDriver = (): DriverView => driverView(process.env, packageRoot());

@@ -4,12 +4,18 @@
  *
  * One that fails is evidence against the host, as the operator's own word. A prologue that fails refuses the launch; after an epilogue that fails the GPUs
  * are free all the same, on a host that is set aside. Both have a time limit. Either may run twice for a launch, where an agent ends meanwhile.
+ *
+ * Before the epilogue the driver is asked whether a process that the launch has left still computes on its GPUs (`left-on-gpus.ts`). Then the host is set aside, too, and
+ * until that process is gone no launch starts on these GPUs.
  */
 
 import { GPU_INDICES_VARIABLE } from "../../domain/job/job-env.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
+import type { GpuProcess } from "../../domain/fleet/parse-gpu-processes.ts";
 import { visibleDevices, type HostGpu } from "../containment/host-gpus.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { ProcessIdentity } from "../ports/processes.ts";
+import type { EndedLaunch } from "./left-on-gpus.ts";
 import { instantText } from "./black-hole.ts";
 import type { CheckResult } from "./health-checks.ts";
 import { SET_ASIDE } from "./set-aside.ts";
@@ -34,38 +40,71 @@ export interface LeaseCheckOf {
   readonly order: RunOrder;
   /** Places of the lease's GPUs on this host. */
   readonly gpus: readonly number[];
+  /** Of a launch that has ended. */
+  readonly supervisor?: ProcessIdentity;
   readonly signal?: AbortSignal;
 }
 
-/** Passes where the operator names no program for the moment. Never fails. */
+/** Passes where the operator names no program for the moment and no process is left on the GPUs. Never fails. */
 export type CheckLease = (moment: LeaseMoment, of: LeaseCheckOf) => Promise<LeaseCheckResult>;
+
+export interface DriverLook {
+  computing(): Promise<readonly GpuProcess[]>;
+  leftOnGpus(launch: EndedLaunch): Promise<readonly GpuProcess[]>;
+}
 
 export interface LeaseCheckPorts {
   readonly clock: Pick<Clock, "nowMs">;
   readonly closing: AbortSignal;
   readonly hostGpus?: readonly HostGpu[] | undefined;
+  /** Absent where no driver is asked. */
+  readonly driver?: DriverLook;
   run(program: CheckProgram, signal: AbortSignal): Promise<CheckResult>;
   /** The host is to be set aside for this reason. */
   onFailed(reason: string): void;
 }
 
 export function leaseChecker(checks: LeaseChecks, ports: LeaseCheckPorts): CheckLease {
-  return async (moment, { order, gpus, signal }) => {
-    const program = checks[moment];
-    if (program === undefined) return { kind: "passed" };
+  const { driver } = ports;
+  let left: readonly GpuProcess[] = [];
+  const setAside = (why: string): void =>
+    ports.onFailed(`${SET_ASIDE}${instantText(ports.clock.nowMs())}: ${why}`);
+  /** What earlier launches have left on these GPUs and computes there still. */
+  const stillOn = async (gpus: readonly number[]): Promise<readonly GpuProcess[]> => {
+    if (driver === undefined || left.length === 0) return [];
+    const now = new Set((await driver.computing()).map(keyOf));
+    left = left.filter((each) => now.has(keyOf(each)));
+    const own = new Set(gpus.map((index) => ports.hostGpus?.[index]?.uuid));
+    return left.filter(({ uuid }) => own.has(uuid));
+  };
+  return async (moment, { order, gpus, supervisor, signal }) => {
     const over = signal === undefined ? ports.closing : AbortSignal.any([ports.closing, signal]);
     if (over.aborted) return { kind: "called-off" };
+    if (moment === "prologue") {
+      const others = await stillOn(gpus);
+      if (others.length > 0) return { kind: "failed", why: computesText(others) };
+    } else if (driver !== undefined && supervisor !== undefined) {
+      const found = await driver.leftOnGpus({ gpus, supervisor, signal: over });
+      if (over.aborted) return { kind: "called-off" };
+      left = [...left, ...found];
+      if (found.length > 0) setAside(`${order.leaseId} has ended, and ${computesText(found)}`);
+    }
+    const program = checks[moment];
+    if (program === undefined) return { kind: "passed" };
     const env = variablesOf(order, { gpus, hostGpus: ports.hostGpus });
     const result = await ports.run({ ...program, env }, over);
     if (result.kind === "passed") return result;
     if (over.aborted) return { kind: "called-off" };
     const why = `${program.command[0] ?? ""} ${result.why}`;
-    ports.onFailed(
-      `${SET_ASIDE}${instantText(ports.clock.nowMs())}: the ${moment} of ${order.leaseId} failed: ${why}`,
-    );
+    setAside(`the ${moment} of ${order.leaseId} failed: ${why}`);
     return { kind: "failed", why };
   };
 }
+
+const keyOf = ({ uuid, pid }: GpuProcess): string => `${uuid} ${pid}`;
+
+const computesText = (found: readonly GpuProcess[]): string =>
+  found.map(({ uuid, pid }) => `process ${pid} computes on ${uuid}`).join(", ");
 
 const variablesOf = (
   order: RunOrder,

@@ -172,6 +172,22 @@ void say_use(const struct nvml *nvml) {
   }
 }
 
+/* Without the function nvidia-smi is asked: who computes must not be answered by nobody. */
+void say_computing(const struct nvml *nvml) {
+  static nvml_process found[4096];
+  if (nvml->computing == NULL) fail_nvml(nvml, "it does not say who computes", NVML_NO_LIBRARY);
+  unsigned count = gpu_count(nvml);
+  for (unsigned at = 0; at < count; at += 1) {
+    nvml_device gpu = gpu_at(nvml, at);
+    char uuid[NVML_TEXT];
+    unsigned processes = sizeof found / sizeof *found;
+    int result = nvml->computing(gpu, &processes, found);
+    if (result != NVML_SUCCESS) fail_nvml(nvml, "a GPU does not say who computes on it", result);
+    text_of(nvml->uuid, gpu, uuid);
+    for (unsigned each = 0; each < processes; each += 1) printf("%s, %u\n", uuid, found[each].pid);
+  }
+}
+
 /* NVML says whether a link is up; its speed is not read, so the line has none. */
 void say_links(const struct nvml *nvml) {
   unsigned count = gpu_count(nvml);

@@ -73,6 +73,7 @@ static const struct {
     {"-q -x", say_gpus},
     {"-L", say_list},
     {"--query-gpu=utilization.gpu,memory.used,memory.total,power.draw --format=csv,noheader,nounits", say_use},
+    {"--query-compute-apps=gpu_uuid,pid --format=csv,noheader", say_computing},
     {"nvlink --status", say_links},
     {"nvlink --errorcounters", say_link_errors},
     {"xids", say_xids},

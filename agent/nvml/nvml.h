@@ -34,6 +34,12 @@ typedef struct {
 } nvml_memory;
 #define NVML_MEMORY_VERSION (unsigned)(sizeof(nvml_memory) | 2U << 24)
 
+typedef struct {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+} nvml_process;
+
 /* Percent. */
 typedef struct {
   unsigned gpu, memory;
@@ -75,6 +81,7 @@ typedef struct {
 #define NVML_OPTIONAL(F) \
   F(memory, "nvmlDeviceGetMemoryInfo_v2", (nvml_device, nvml_memory *)) \
   F(use, "nvmlDeviceGetUtilizationRates", (nvml_device, nvml_use *)) \
+  F(computing, "nvmlDeviceGetComputeRunningProcesses_v3", (nvml_device, unsigned *, nvml_process *)) \
   F(power, "nvmlDeviceGetPowerUsage", (nvml_device, unsigned *)) \
   F(power_limit, "nvmlDeviceGetPowerManagementDefaultLimit", (nvml_device, unsigned *)) \
   F(ecc_errors, "nvmlDeviceGetTotalEccErrors", (nvml_device, int, int, unsigned long long *)) \
@@ -119,6 +126,7 @@ nvml_device gpu_at(const struct nvml *nvml, unsigned index);
 void say_gpus(const struct nvml *nvml);
 void say_list(const struct nvml *nvml);
 void say_use(const struct nvml *nvml);
+void say_computing(const struct nvml *nvml);
 void say_links(const struct nvml *nvml);
 void say_link_errors(const struct nvml *nvml);
 

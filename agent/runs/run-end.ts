@@ -159,13 +159,16 @@ function clearRun(host: AgentHost, run: LocalRun): Promise<void> {
   return run.clearing;
 }
 
-async function runEpilogue(
-  { id, checkLease }: AgentHost,
-  { stored, leaseId }: LocalRun,
-): Promise<void> {
+async function runEpilogue({ id, checkLease }: AgentHost, run: LocalRun): Promise<void> {
+  const { stored, leaseId } = run;
   if (checkLease === undefined || stored === undefined) return;
   const { order } = stored;
-  const { kind } = await checkLease("epilogue", { order, gpus: gpuIds(maskOn(order)) });
+  const phase = phaseOf(run);
+  const { kind } = await checkLease("epilogue", {
+    order,
+    gpus: gpuIds(maskOn(order)),
+    ...("shim" in phase && { supervisor: phase.shim }),
+  });
   if (kind === "called-off")
     throw failure(
       "HOST_LOST",

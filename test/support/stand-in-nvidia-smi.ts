@@ -12,6 +12,8 @@ export interface StandInGpu {
   readonly profile?: string | readonly string[];
   /** As the driver answers: percent, MiB, MiB, watts. */
   readonly use?: string;
+  /** Processes that compute on it. */
+  readonly computing?: readonly number[];
 }
 
 const instance = (index: number): string => `
@@ -77,6 +79,13 @@ export const migUuid = (gpu: number, index: number): string =>
 const useLines = (gpus: readonly StandInGpu[]): string =>
   gpus.map(({ use = "0, 4, 81559, 70.12" }) => `${use}\n`).join("");
 
+const computingLines = (gpus: readonly StandInGpu[]): string =>
+  gpus
+    .flatMap(({ computing = [] }, at) =>
+      computing.map((pid) => `GPU-0000000${at}-1111-2222-3333-444444444444, ${pid}\n`),
+    )
+    .join("");
+
 export const NV4_PAIR = "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n";
 
 /** Makes it in the folder, which belongs on the PATH; again to change its answers. */
@@ -92,7 +101,7 @@ export function standInNvidiaSmi(
   const say = (text: string): string => `/bin/cat <<'EOF'\n${text}EOF`;
   writeFileSync(
     path,
-    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"-L")\n${say(deviceList(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n--query-gpu=utilization*)\n${say(useLines(gpus))}\n;;\n*) exit 3 ;;\nesac\n`,
+    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"-L")\n${say(deviceList(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n--query-gpu=utilization*)\n${say(useLines(gpus))}\n;;\n--query-compute-apps=*)\n${say(computingLines(gpus))}\n;;\n*) exit 3 ;;\nesac\n`,
   );
   chmodSync(path, 0o755);
 }

@@ -131,6 +131,20 @@ int nvmlDeviceGetMemoryInfo_v2(const gpu *device, struct memory *memory) {
   return SUCCESS;
 }
 int nvmlDeviceGetUtilizationRates(const gpu *device, unsigned use[2]) { return word(device, "use", use); }
+struct process {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+};
+/* The fact `computing` is one pid or several, with spaces. */
+int nvmlDeviceGetComputeRunningProcesses_v3(const gpu *device, unsigned *count, struct process *found) {
+  const char *pids = fact(device, "computing");
+  char *end = NULL;
+  unsigned most = *count;
+  *count = 0;
+  for (; pids != NULL && *pids != '\0' && *count < most; pids = end) found[(*count)++].pid = (unsigned)strtoul(pids, &end, 10);
+  return SUCCESS;
+}
 int nvmlDeviceGetPowerUsage(const gpu *device, unsigned *power) { return word(device, "power", power); }
 int nvmlDeviceGetPowerManagementDefaultLimit(const gpu *device, unsigned *limit) { return word(device, "limit", limit); }
 int nvmlDeviceGetTotalEccErrors(const gpu *device, int kind, int counter, unsigned long long *errors) {

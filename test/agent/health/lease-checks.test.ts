@@ -1,10 +1,18 @@
 /** @file An operator's programs around launches: what they are told, what their failures do, and that GPUs wait for them. */
 
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { findContainment } from "../../../agent/system/find-containment.ts";
-import { leaseChecker, type LeaseChecks } from "../../../agent/health/lease-checks.ts";
+import {
+  leaseChecker,
+  type DriverLook,
+  type LeaseChecks,
+} from "../../../agent/health/lease-checks.ts";
+import { leftOnGpus, PATIENCE_MS } from "../../../agent/health/left-on-gpus.ts";
+import { nodeClock } from "../../../agent/system/node-clock.ts";
+import { nodeProcesses } from "../../../agent/system/node-processes.ts";
 import { runCheckProgram } from "../../../agent/system/check-program.ts";
 import { token } from "../../../domain/values/ids.ts";
 import { eventually, folder, HOST, orderOf, removeFolders, stopOf } from "../fixture.ts";
@@ -16,13 +24,14 @@ const GPUS = ["GPU-a", "GPU-b"].map((uuid, index) => ({ index, uuid, nodes: [], 
 const line = (text: string) => ({ command: ["/bin/sh", "-c", text], timeoutMs: 60_000 });
 
 /** The real programs, and the reasons for which the host is to be set aside. */
-function checkerOf(checks: LeaseChecks) {
+function checkerOf(checks: LeaseChecks, driver?: DriverLook) {
   const reasons: string[] = [];
   const closing = new AbortController();
   const checkLease = leaseChecker(checks, {
     clock: { nowMs: () => Date.UTC(2030, 4, 4) },
     closing: closing.signal,
     hostGpus: GPUS,
+    ...(driver !== undefined && { driver }),
     run: runCheckProgram,
     onFailed: (reason) => reasons.push(reason),
   });
@@ -158,5 +167,88 @@ describe("an epilogue", () => {
       .runs.run(orderOf("true"))
       .catch(() => undefined);
     expect(existsSync(join(dir, "over"))).toBe(false);
+  });
+});
+
+describe("a process that computes on the GPUs of a launch that has ended", () => {
+  /** A driver's word on one GPU; the patience is over after `looks` looks. */
+  function driverOf(pids: () => readonly number[], looks = Number.POSITIVE_INFINITY): DriverLook {
+    const computing = () => Promise.resolve(pids().map((pid) => ({ uuid: "GPU-b", pid })));
+    let seen = 0;
+    const elapsedMs = (): number => ((seen += 1) > looks ? PATIENCE_MS * 2 : 0);
+    const clock = { elapsedMs, pause: nodeClock.pause };
+    const ports = { clock, processes: nodeProcesses, hostGpus: GPUS, computing };
+    return { computing, leftOnGpus: (launch) => leftOnGpus(launch, ports) };
+  }
+  /** A launch on `GPU-b` that runs until it may end, and what somebody else has started meanwhile, as a container's daemon would. */
+  async function launched(agent: ReturnType<typeof testAgent>) {
+    const dir = folder();
+    const gang = [{ host: HOST, mask: 0b10, address: "10.0.0.1" }];
+    const order = orderOf(`touch ${dir}/up; until [ -e ${dir}/go ]; do sleep 0.05; done`, { gang });
+    const running = agent.runs.run(order);
+    await eventually(() => existsSync(join(dir, "up")));
+    const stranger = spawn("sleep", ["600"]);
+    strangers.push(stranger);
+    return { order, running, stranger, go: () => writeFileSync(join(dir, "go"), "") };
+  }
+  const strangers: ChildProcess[] = [];
+  afterEach(() => {
+    for (const stranger of strangers.splice(0)) stranger.kill("SIGKILL");
+  });
+
+  it("is waited for before the GPUs are free, though it is in no group of the launch", async () => {
+    let looks = 0;
+    let stranger: ChildProcess | undefined;
+    const driver = driverOf(() => {
+      looks += 1;
+      return stranger?.exitCode === null && stranger.signalCode === null ? [stranger.pid ?? 0] : [];
+    });
+    const { checkLease, reasons } = checkerOf({}, driver);
+    const agent = testAgent({ checkLease });
+    const launch = await launched(agent);
+    stranger = launch.stranger;
+    launch.go();
+    await eventually(() => looks >= 3);
+    expect(existsSync(agent.filesOf(launch.order).report)).toBe(false);
+    stranger.kill("SIGKILL");
+    expect(await launch.running).toMatchObject({ end: "completed" });
+    expect(reasons).toEqual([]);
+  });
+
+  it("that stays sets the host aside with its number, and no launch starts on its GPU until it is gone", async () => {
+    let pids: readonly number[] = [];
+    const { checkLease, reasons } = checkerOf(
+      {},
+      driverOf(() => pids, 1),
+    );
+    const agent = testAgent({ checkLease });
+    const { running, stranger, go } = await launched(agent);
+    pids = [stranger.pid ?? 0];
+    go();
+    expect(await running).toMatchObject({ end: "completed" });
+    const said = `process ${stranger.pid} computes on GPU-b`;
+    expect(reasons).toEqual([`set aside at 2030-05-04T00:00:00Z: lease-5 has ended, and ${said}`]);
+    const on = (mask: number, number: number) =>
+      orderOf("true", { token: token(number), gang: [{ host: HOST, mask, address: "10.0.0.1" }] });
+    await expect(agent.runs.run(on(0b10, 6))).rejects.toMatchObject({
+      type: "HOST_REFUSED",
+      message: expect.stringContaining(said) as string,
+    });
+    expect(await agent.runs.run(on(0b01, 7))).toMatchObject({ end: "completed" });
+    pids = [];
+    expect(await agent.runs.run(on(0b10, 8))).toMatchObject({ end: "completed" });
+  });
+
+  it("is not its own where it is elder, or gone, or on another GPU", async () => {
+    const ended = spawnSync("true").pid;
+    const driver = driverOf(() => [process.pid, ended]);
+    const { checkLease, reasons } = checkerOf({}, driver);
+    const agent = testAgent({ checkLease });
+    const { running, go } = await launched(agent);
+    go();
+    expect(await running).toMatchObject({ end: "completed" });
+    const one = orderOf("true", { token: token(6) });
+    expect(await agent.runs.run(one)).toMatchObject({ end: "completed" });
+    expect(reasons).toEqual([]);
   });
 });

@@ -8,6 +8,7 @@ import { machineDevices } from "../../../agent/system/machine-devices.ts";
 import { nodeClock } from "../../../agent/system/node-clock.ts";
 import { openXidLog } from "../../../agent/system/xid-log.ts";
 import { parseGpuFaults } from "../../../domain/fleet/gpu-faults.ts";
+import { GPU_PROCESS_WORDS, parseGpuProcesses } from "../../../domain/fleet/parse-gpu-processes.ts";
 import { parseNvlinkErrors, parseNvlinkStatus } from "../../../domain/fleet/nvlink-status.ts";
 import { GPU_USE_WORDS, parseGpuUse } from "../../../domain/fleet/parse-gpu-use.ts";
 import { parseXid } from "../../../domain/fleet/xid.ts";
@@ -69,6 +70,19 @@ describe.runIf(program !== undefined)("a driver that is asked through NVML", () 
       ...(await useOf({ path: smi([{ device: H100 }]) })),
       undefined,
     ]);
+  });
+
+  it("says which processes compute on them, as nvidia-smi does", async () => {
+    const library = nvml();
+    library.say([gpu(0, { computing: "41 4711" }), gpu(1)]);
+    const path = smi([{ device: H100, computing: [41, 4711] }, { device: H100 }]);
+    for (const view of [library.view, { path }]) {
+      const answer = await askDriver(view, GPU_PROCESS_WORDS);
+      expect(parseGpuProcesses(answer?.text ?? "")).toEqual([
+        { uuid: uuid(0), pid: 41 },
+        { uuid: uuid(0), pid: 4711 },
+      ]);
+    }
   });
 
   it("says what is broken, and nothing of what a GPU does not support", async () => {

@@ -1,0 +1,62 @@
+/**
+ * @file Which processes a launch has left on its GPUs, by the driver's word: what a container's daemon started for it is in no group of the launch, and may carry
+ * no mark.
+ *
+ * A process counts that began after the launch's supervisor: elder ones are somebody else's. One that dies leaves its GPU a moment after it has left its
+ * group, so the driver is asked again for `PATIENCE_MS`. Nothing is killed, because nobody knows whose it is. A process whose number means nothing here, as where
+ * the agent is in a PID namespace of its own, does not count.
+ */
+
+import type { GpuProcess } from "../../domain/fleet/parse-gpu-processes.ts";
+import type { HostGpu } from "../containment/host-gpus.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { ProcessIdentity, Processes } from "../ports/processes.ts";
+
+export interface LeftOnGpusPorts {
+  readonly clock: Pick<Clock, "elapsedMs" | "pause">;
+  readonly processes: Pick<Processes, "bootId" | "stat">;
+  readonly hostGpus: readonly HostGpu[];
+  /** All that compute now; empty where no driver answers. */
+  computing(): Promise<readonly GpuProcess[]>;
+}
+
+export interface EndedLaunch {
+  /** Places of its GPUs on this host. */
+  readonly gpus: readonly number[];
+  /** Its supervisor. */
+  readonly supervisor: ProcessIdentity;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+}
+
+/** How long GPUs may take to be free of processes that have ended. */
+export const PATIENCE_MS = 30_000;
+const FIRST_PAUSE_MS = 100;
+const MOST_PAUSE_MS = 2_000;
+
+/** Empty as soon as no process of the launch computes on its GPUs; else those that still do when the patience, or the signal, ends. */
+export async function leftOnGpus(
+  { gpus, supervisor, signal }: EndedLaunch,
+  { clock, processes, hostGpus, computing }: LeftOnGpusPorts,
+): Promise<readonly GpuProcess[]> {
+  // No process outlives its machine's start.
+  if (supervisor.bootId !== processes.bootId()) return [];
+  const own = new Set(gpus.map((index) => hostGpus[index]?.uuid));
+  const isLeft = ({ uuid, pid }: GpuProcess): boolean => {
+    const stat = own.has(uuid) ? processes.stat(pid) : undefined;
+    return stat !== undefined && !stat.isZombie && isYounger(stat, supervisor);
+  };
+  const beganMs = clock.elapsedMs();
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, MOST_PAUSE_MS)) {
+    const left = (await computing()).filter(isLeft);
+    const isOver = signal.aborted || clock.elapsedMs() - beganMs >= PATIENCE_MS;
+    if (left.length === 0 || isOver) return left;
+    await clock.pause(pauseMs, signal);
+  }
+}
+
+/** By ticks since the machine's start, as Linux counts them. */
+const isYounger = (
+  { started }: { readonly started: string },
+  supervisor: ProcessIdentity,
+): boolean => Number(started) >= Number(supervisor.started);
