@@ -2,7 +2,7 @@
  * @file A fleet as text: each GPU one character, hosts in a grid, tenants with their use of quotas.
  *
  * `#` leased · `~` its job has ended, the host has not confirmed yet · `.` free · `x` free on a drained host · `?` free on a
- * host without an agent · `k` free, and kept for a gang that has lost a host · on a silent host `%` leased and `!` free · `|` free on a fenced host.
+ * host without an agent · `k` free, and kept for a gang that has lost a host · `r` free, and reserved for a job that waits for more, or for the headroom · on a silent host `%` leased and `!` free · `|` free on a fenced host.
  */
 
 import type { Ledger } from "../../client/index.ts";
@@ -30,6 +30,8 @@ export interface GpuCounts {
   readonly fenced: number;
   /** Of a gang that has lost a host: nobody runs there, and others may not. */
   readonly kept: number;
+  /** Of the free: for a job that waits for more GPUs, or for the headroom; of others at most jobs that end in time get them. */
+  readonly reserved: number;
 }
 
 interface HostState {
@@ -48,7 +50,7 @@ export function fleetText(name: string, ledger: Ledger, layout: Layout): string 
   const clusters = ledger.shape.clusters.map((cluster) => clusterText(cluster, states, layout));
   return [
     folded(`fleet ${name}: ${countsText(counts)}; ${waitingText(ledger)}`, layout.width),
-    counts.kept > 0 ? `${LEGEND}  k kept` : LEGEND,
+    `${LEGEND}${counts.kept > 0 ? "  k kept" : ""}${counts.reserved > 0 ? "  r reserved" : ""}`,
     ...(counts.silent + counts.heldSilent + counts.fenced > 0 ? [SILENCE_LEGEND] : []),
     ...clusters.map((text) => `\n${text}`),
     `\n${tenantsText(ledger, layout)}`,
@@ -71,9 +73,11 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
     for (const { host, mask } of takenGpus(lease)) masks.set(host, (masks.get(host) ?? 0) | mask);
   }
   const kept = new Map<HostId, number>();
-  for (const { kind, gpus } of ledger.reservations?.values() ?? [])
-    if (kind === "replace")
-      for (const { host, mask } of gpus) kept.set(host, (kept.get(host) ?? 0) | mask);
+  const reserved = new Map<HostId, number>();
+  for (const { kind, gpus } of ledger.reservations?.values() ?? []) {
+    const masks = kind === "replace" ? kept : reserved;
+    for (const { host, mask } of gpus) masks.set(host, (masks.get(host) ?? 0) | mask);
+  }
   const hosts = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
   return new Map(
     hosts.map((shape) => {
@@ -83,7 +87,9 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
       const map = Array.from({ length: shape.gpuCount }, (_, gpu) => {
         if ((((held.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return isSilent ? "%" : "#";
         if ((((vacating.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "~";
-        return idle === "." && (((kept.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "k" : idle;
+        if (idle !== ".") return idle;
+        if ((((kept.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "k";
+        return (((reserved.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "r" : idle;
       });
       return [shape.id, { shape, map: map.join("") }] as const;
     }),
@@ -105,22 +111,24 @@ function countGpus(hosts: readonly HostState[]): GpuCounts {
     total: all.length,
     held: count("#") + count("%"),
     vacating: count("~"),
-    free: count("."),
+    free: count(".") + count("r"),
     drained: count("x"),
     agentless: count("?"),
     silent: count("!"),
     heldSilent: count("%"),
     fenced: count("|"),
     kept: count("k"),
+    reserved: count("r"),
   };
 }
 
 function countsText(counts: GpuCounts): string {
   const { total, held, vacating, free, drained, agentless, silent, heldSilent, fenced, kept } =
     counts;
+  const { reserved } = counts;
   const rest = [
     `${String(held)} held${heldSilent > 0 ? ` (${String(heldSilent)} silent)` : ""}`,
-    `${String(free)} free`,
+    `${String(free)} free${reserved > 0 ? ` (${String(reserved)} reserved)` : ""}`,
     ...(kept > 0 ? [`${String(kept)} kept`] : []),
     ...(vacating > 0 ? [`${String(vacating)} vacating`] : []),
     ...(drained > 0 ? [`${String(drained)} drained`] : []),

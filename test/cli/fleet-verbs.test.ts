@@ -172,6 +172,23 @@ describe("fleet show", () => {
     });
   });
 
+  it("tells reserved GPUs from those that anybody may get; they count as free", async () => {
+    const gpus = [
+      { host: hostId("eu-1", "h1"), mask: 0b1110 },
+      { host: hostId("eu-1", "h2"), mask: 0b10 },
+    ];
+    const reservation = { jobId: jobId("big"), gpus, sinceMs: 0, kind: "backfill" as const };
+    const ledger = { ...LEDGER, reservations: new Map([[jobId("big"), reservation]]) };
+    const client = { ...SHOWN, fleet: () => Promise.resolve(ledger) };
+    const { stdout } = await run(["fleet", "show"], { client });
+    expect(stdout).toContain("4 held, 12 free (2 reserved), 1 vacating,");
+    expect(stdout).toContain("? no agent  r reserved\n");
+    // Held before free, and of a drained host nothing is to be had.
+    expect(stdout).toContain("h1 ##rr   h2 #xxx");
+    const said = (await run(["fleet", "show", "--json"], { client })).stdout;
+    expect(JSON.parse(said)).toMatchObject({ gpus: { free: 12, reserved: 2 } });
+  });
+
   it("has the same as JSON, with reasons and standings", async () => {
     const { stdout } = await run(["fleet", "show", "--json"], {
       client: SHOWN,

@@ -41,7 +41,7 @@ export function fleetShowVerb(context: CommandContext): Command {
     .verb("show")
     .summary("show clusters, hosts, GPUs and tenants")
     .description(
-      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows which GPUs are kept for gangs that have lost a host, why hosts are drained, which ones stay in service though launches fail there, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
+      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows which free GPUs are reserved for jobs that wait for more, which are kept for gangs that have lost a host, why hosts are drained, which ones stay in service though launches fail there, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
     )
     .option("--json", "answer with one JSON document")
     .option("--plot <file.svg>", "write a picture of the map and the queue")
