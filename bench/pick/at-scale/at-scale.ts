@@ -16,7 +16,7 @@ import { randomChoice, topo } from "../rivals.ts";
 import { stopwatch } from "../speed.ts";
 import { productChooser, type Chooser } from "./entrants.ts";
 import { openField, type FabricField } from "./field.ts";
-import { knowingChooser } from "./knowing.ts";
+import { knowingChooser, worthWithoutPaths } from "./knowing.ts";
 import { measuredSets } from "./measured.ts";
 import { oracle, type OracleEffort } from "./oracle.ts";
 import { drawnFabricState } from "./states.ts";
@@ -37,6 +37,8 @@ export interface JudgedPick {
   readonly state: number;
   readonly gpus: number;
   readonly gbs: number;
+  /** Its mean over other hashes of paths: what was to be expected of it. */
+  readonly expectedGbs: number;
   readonly bestGbs: number;
 }
 
@@ -62,23 +64,32 @@ export async function judgeFabric(spec: FabricSpec, plan: AtScalePlan): Promise<
   const model = await trainSurrogate({ domain, samples: sets, seed });
   const ours = openSyncPredictor(model, domain, { version: "ours" });
   const entrants = choosers(field, { ours, sets, random, plan });
+  const knowing = knowingChooser(field, { ...plan, random: random.stream("all but the paths") });
+  const worthIn = worthWithoutPaths(field);
   const picks: JudgedPick[] = [];
   for (let at = 0; at < states; at += 1) {
     say(`state ${String(at + 1)} of ${String(states)}`);
     const own = random.stream(`state ${String(at)}`);
     const state = drawnFabricState(field, own);
-    const chosen = [...entrants].map(([entrant, choose]) => {
-      const pick = choose(state);
-      return { entrant, pick, gbs: field.truth.gbs(pick, state.neighbours) };
-    });
+    const others = [...entrants].map(([entrant, choose]) => ({ entrant, pick: choose(state) }));
+    const known = knowing(
+      state,
+      others.map(({ pick }) => pick),
+    );
+    const chosen = [...others, { entrant: KNOWING, pick: known }];
+    const worth = worthIn(state);
     const best = oracle(field, state, {
       randomSets: plan.randomSets,
       patience: plan.patience,
       entrants: chosen.map(({ pick }) => pick),
       random: own.stream("oracle"),
     });
-    for (const { entrant, gbs } of chosen)
-      picks.push({ entrant, state: at, gpus: state.gpus, gbs, bestGbs: best.gbs });
+    for (const { entrant, pick } of chosen)
+      picks.push({
+        ...{ entrant, state: at, gpus: state.gpus, bestGbs: best.gbs },
+        gbs: field.truth.gbs(pick, state.neighbours),
+        expectedGbs: worth(pick),
+      });
   }
   say(`times ${String(plan.timed)} picks`);
   const pickMs = timedPicks(field, productChooser(field, ours), {
@@ -126,7 +137,6 @@ function choosers(
   return new Map<string, Chooser>([
     [OURS, productChooser(field, ours)],
     [TOPOLOGY, productChooser(field)],
-    [KNOWING, knowingChooser(field, { ...plan, random: random.stream("all but the paths") })],
     [
       "boosted trees",
       productChooser(field, trainBoostedTrees({ domain, samples: sets, seed: plan.seed })),
