@@ -1,8 +1,9 @@
 /**
  * @file Chooses the few sets to measure with other messages than those of the tables.
  *
- * What is to be found is how bandwidths change with the messages (bandwidth/size-transfer.ts): a few sets inside hosts, of each count in turn, and
- * sets over several hosts, most of them such that picks are decided by (measuring-sets.ts), some of the extremes (measuring-plan.ts). Sets inside
+ * What is to be found is how bandwidths change with the messages (bandwidth/size-transfer.ts): a few sets inside hosts, of each count in turn, some over
+ * two hosts, and sets over several hosts, most of them such that picks are decided by (measuring-sets.ts), some of the extremes (measuring-plan.ts). Two hosts
+ * are a kind of their own (trees send half as much through their cards), and chance may leave them out: then picks of two or three hosts go wrong by a third. Sets inside
  * and over hosts alternate, so that a run that stops early has some of each.
  */
 
@@ -26,6 +27,8 @@ interface OtherMessagesNeed {
 
 /** Of all sets, those inside hosts. */
 const INSIDE_SHARE = 0.2;
+/** Of all sets, those over two hosts of a cluster with more. */
+const TWO_HOSTS_SHARE = 0.12;
 /** Of all sets, those over hosts that are least like the others: the slopes would reach too far without. */
 const PLANNED_SHARE = 0.12;
 
@@ -43,22 +46,34 @@ export function otherMessageSets(
     )
     .slice(0, Math.max(0, Math.min(wanted, count)));
   const formerly = measured.filter(({ length }) => length > 1);
+  const knownTwo = formerly.filter(({ length }) => length === 2).length;
+  const wantedTwo = Math.round((measured.length + count) * TWO_HOSTS_SHARE) - knownTwo;
   const among = { hosts, ...(nameOf && { nameOf }) };
   const planned = Math.round((measured.length + count) * PLANNED_SHARE);
-  const left = count - inside.length;
+  const pair = shuffled(hosts, random.stream("which two"))
+    .slice(0, 2)
+    .sort((a, b) => a - b);
+  const two = measuringSets(domain, {
+    ...among,
+    hosts: pair,
+    count: hosts.length > 2 ? Math.max(0, Math.min(wantedTwo, count - inside.length)) : 0,
+    random: random.stream("two hosts"),
+    measured: formerly,
+  });
+  const left = count - inside.length - two.length;
   const deciding = measuringSets(domain, {
     ...among,
     count: Math.max(0, left - planned),
     random: random.stream("across"),
-    measured: formerly,
+    measured: [...formerly, ...two],
   });
   const { picks: others } = planBetween(domain, {
     ...among,
     count: left - deciding.length,
     random: random.stream("planned"),
-    measured: [...formerly, ...deciding],
+    measured: [...formerly, ...two, ...deciding],
   });
-  const across = [...deciding, ...others];
+  const across = [...two, ...deciding, ...others];
   const every = Math.max(1, Math.ceil(across.length / Math.max(1, inside.length)));
   const mixed = inside.flatMap((set, at) => [set, ...across.slice(at * every, (at + 1) * every)]);
   return [...mixed, ...across.slice(inside.length * every)].slice(0, count);

@@ -47,6 +47,20 @@ const truth = samples.map(({ shares }) => ({
   messages: LARGE,
 }));
 
+describe("25 sets for other messages", () => {
+  test.each([1, 2, 3, 4])(
+    "have some over two hosts, which are a kind of their own (seed %i)",
+    (seed) => {
+      const sets = otherMessageSets(domain, { count: 25, random: randomFrom(seed), measured: [] });
+      expect(sets.length).toBe(25);
+      expect(sets.filter(({ length }) => length === 2).length).toBeGreaterThanOrEqual(3);
+      expect(sets.filter(({ length }) => length > 2).length).toBeGreaterThanOrEqual(12);
+      const more = otherMessageSets(domain, { count: 8, random: randomFrom(seed), measured: sets });
+      expect(more.filter(({ length }) => length === 2).length).toBeLessThanOrEqual(4);
+    },
+  );
+});
+
 describe("from 25 sets of large messages", () => {
   test("all others are predicted far better than by the usual messages", () => {
     const without = scoreOf(predictAsked(base), truth).mape;
