@@ -178,16 +178,19 @@ export type LeaseFact = Omit<
   | "opportunistic"
 >;
 
-export const gpuCountOf = (gpus: readonly HostGpus[]): number =>
-  gpus.reduce((sum, part) => sum + popCount(part.mask), 0);
+export function gpuCountOf(gpus: readonly HostGpus[]): number {
+  let count = 0;
+  for (const { mask } of gpus) count += popCount(mask);
+  return count;
+}
 
 /** Whether its gang is smaller than it asked for, and may grow. */
 export const isShrunk = ({ terms, gpus }: Lease): boolean =>
   terms?.gang.mayGrow === true && gpuCountOf(gpus) < terms.gang.gpus;
 
-/** Number of set bits of a 32-bit mask. */
+/** Number of set bits of a 32-bit mask: sums of pairs, of fours, and of bytes, added up by a product. A cycle asks thousands of times. */
 export function popCount(mask: number): number {
-  let count = 0;
-  for (let rest = mask >>> 0; rest !== 0; rest &= rest - 1) count += 1;
-  return count;
+  const pairs = mask - ((mask >>> 1) & 0x55555555);
+  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }

@@ -19,6 +19,7 @@ import {
   shrinkAtMs,
   smallestSize,
 } from "../ledger/rules/grant-check.ts";
+import type { FleetIndex } from "../ledger/rules/fleet-index.ts";
 import { quotaLimit } from "../ledger/rules/limits.ts";
 import { byMostGpus, type ClusterOffer } from "../placement/placement-policy.ts";
 import { bestThroughput, throughputAcross, throughputOf } from "../placement/spread.ts";
@@ -171,24 +172,44 @@ export function isWorthIt(
   gpus: readonly HostGpus[],
   now: Now & { readonly types: readonly TypeOptions[] },
 ): boolean {
-  const size = gpuCountOf(gpus);
-  const { capacity, types } = now;
   if (!canShrink(request.gang)) return true;
+  const { capacity, types } = now;
+  const { gpuType, ...across } = spanOf(gpus, capacity);
+  const type = types.find((each) => each.gpuType === gpuType);
+  if (type === undefined) return false;
+  const worth = across.gpus * throughputAcross(capacity.spread, type.gpuType, across);
+  return worth >= floorOf(request, type, now);
+}
+
+/** Over how much of the fleet a list of GPUs lies. */
+interface Span {
+  readonly gpuType: string | undefined;
+  readonly gpus: number;
+  readonly clusters: number;
+  readonly sites: number;
+}
+
+/** Of lists of GPUs, which do not change, in the fleet of the index. */
+const SPANS = new WeakMap<FleetIndex, WeakMap<readonly HostGpus[], Span>>();
+
+function spanOf(gpus: readonly HostGpus[], { index }: Capacity): Span {
+  const spans = SPANS.get(index) ?? new WeakMap<readonly HostGpus[], Span>();
+  SPANS.set(index, spans);
+  const known = spans.get(gpus);
+  if (known !== undefined) return known;
   const clusters = new Set<string>();
   const sites = new Set<string>();
   let gpuType: string | undefined;
   for (const { host } of gpus) {
-    const at = capacity.index.places.get(host);
+    const at = index.places.get(host);
     if (at === undefined) continue;
     gpuType ??= at.host.gpuType;
     clusters.add(at.cluster.id);
     sites.add(at.cluster.site);
   }
-  const type = types.find((each) => each.gpuType === gpuType);
-  if (type === undefined) return false;
-  const across = { gpus: size, clusters: clusters.size, sites: sites.size };
-  const worth = size * throughputAcross(capacity.spread, type.gpuType, across);
-  return worth >= floorOf(request, type, now);
+  const span = { gpuType, gpus: gpuCountOf(gpus), clusters: clusters.size, sites: sites.size };
+  spans.set(gpus, span);
+  return span;
 }
 
 /** The progress of a gang on just these GPUs, in GPUs at peak. */

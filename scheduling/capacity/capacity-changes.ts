@@ -165,8 +165,18 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
   const hostCondition = hostConditionOf(status);
   if (host === undefined || host.hostCondition === hostCondition) return;
   setHostCondition(host, hostCondition);
+  noteChange(capacity, host);
+  noteLeaseChange(capacity, host);
+  capacity.hostVersion = capacity.version;
+}
+
+function noteChange(capacity: Capacity, { pool }: PoolHost): void {
   capacity.version = capacity.lastVersion += 1;
-  capacity.leaseVersion = capacity.hostVersion = capacity.version;
+  pool.changedAt = capacity.version;
+}
+
+function noteLeaseChange(capacity: Capacity, host: PoolHost): void {
+  capacity.leaseVersion = host.leasesChangedAt = capacity.version;
 }
 
 /** From so many hosts on those of a list are remembered: a gang comes and goes many times in a cycle. */
@@ -179,13 +189,16 @@ function eachHost(
   visit: (host: PoolHost, mask: number) => void,
 ): void {
   const known = gpus.length < LONG ? undefined : hostsOn(capacity, gpus);
-  for (const [at, { host: id, mask }] of gpus.entries()) {
+  let at = 0;
+  for (const { host: id, mask } of gpus) {
     const host = known === undefined ? capacity.hosts.get(id) : known[at];
     if (host !== undefined) visit(host, mask);
+    at += 1;
   }
 }
 
-function hostsOn(
+/** Of long lists remembered. */
+export function hostsOn(
   { hosts, hostsOf }: Capacity,
   gpus: readonly HostGpus[],
 ): readonly (PoolHost | undefined)[] {
@@ -223,8 +236,8 @@ function setMasks(
       for (const { name } of places.get(host.id)?.budgets ?? [])
         keepWatts(capacity, name, more * gpuWatts);
   }
-  capacity.version = capacity.lastVersion += 1;
-  if (change.leasedMask !== undefined) capacity.leaseVersion = capacity.version;
+  noteChange(capacity, host);
+  if (change.leasedMask !== undefined) noteLeaseChange(capacity, host);
 }
 
 function keepWatts({ keptWatts }: Capacity, name: string, watts: number): void {

@@ -24,6 +24,8 @@ export interface Pool {
   /** By host id. */
   readonly hosts: readonly PoolHost[];
   readonly tallies: Readonly<Record<Respect, Tally>>;
+  /** The capacity's version at the last change of any of its hosts. */
+  changedAt: number;
 }
 
 /**
@@ -32,7 +34,7 @@ export interface Pool {
  */
 export type Respect = "ever" | "idle" | "unleased" | "unreserved" | "open";
 
-/** Changes by `changeHost` alone. */
+/** Changes by `changeHost` and `setHostCondition` alone, its stamp and that of its pool by capacity-changes.ts. */
 export interface PoolHost {
   readonly id: HostId;
   readonly at: HostLayout;
@@ -49,6 +51,8 @@ export interface PoolHost {
   readonly resources: ResourceHost | undefined;
   /** Of `leasedMask`: in no lease, and stranded, because leases hold more than their shares of the host (stranded-gpus.ts). */
   strandedMask: number;
+  /** The capacity's version at the last change of its leases or its condition. */
+  leasesChangedAt: number;
   /** Who is there, and until when at the latest; by lease, or by a name of the cycle's own for what it grants. */
   readonly holds: Map<string, Hold>;
 }
@@ -136,6 +140,7 @@ function openPool(
     gpuType: first.gpuType,
     gpuWatts: first.gpuWatts,
     hosts,
+    changedAt: 0,
     tallies: {
       ever: tally(),
       idle: tally(),
@@ -160,6 +165,7 @@ function openPool(
       freeMask: 0,
       resources: shape.cpus === undefined && shape.hostMemoryGiB === undefined ? undefined : shape,
       strandedMask: 0,
+      leasesChangedAt: 0,
       holds: new Map(),
     };
     host.freeMask = openMask(host);

@@ -8,7 +8,8 @@ import type { ClusterId } from "../../domain/values/ids.ts";
 import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { Capacity, TypeOptions } from "./capacity-state.ts";
 import { hostsOf } from "./capacity.ts";
-import type { PoolHost } from "./host-pools.ts";
+import { hostsOn } from "./capacity-changes.ts";
+import type { Pool, PoolHost } from "./host-pools.ts";
 
 /** GPUs by when they are free at the latest. */
 export interface EndProfile {
@@ -33,7 +34,10 @@ interface Outlook {
   readonly clusters: ReadonlyMap<ClusterId, EndProfile>;
 }
 
-/** An answer about a list of GPUs, which does not change, is kept until a lease does. */
+/**
+ * An answer about a list of GPUs, which does not change, is kept until a lease on one of its hosts does. Each change of a host has a version that is
+ * greater than all before it, trials included, so equal greatest versions are of unchanged hosts.
+ */
 export function untilLeasesChange<Answer>(
   find: (gpus: readonly HostGpus[], capacity: Capacity) => Answer,
 ): (gpus: readonly HostGpus[], capacity: Capacity) => Answer {
@@ -41,16 +45,31 @@ export function untilLeasesChange<Answer>(
   return (gpus, capacity) => {
     const { leaseVersion } = capacity;
     const known = answers.get(gpus);
-    if (known?.capacity === capacity && known.leaseVersion === leaseVersion) return known.answer;
+    const isOwn = known?.capacity === capacity;
+    if (isOwn && known.leaseVersion === leaseVersion) return known.answer;
+    const changedAt = changedAtOn(gpus, capacity);
+    if (isOwn && known.changedAt === changedAt) {
+      known.leaseVersion = leaseVersion;
+      return known.answer;
+    }
     const answer = find(gpus, capacity);
-    answers.set(gpus, { capacity, leaseVersion, answer });
+    answers.set(gpus, { capacity, leaseVersion, changedAt, answer });
     return answer;
   };
 }
 
+/** The last change of a lease or a condition on any of these hosts. */
+function changedAtOn(gpus: readonly HostGpus[], capacity: Capacity): number {
+  let lastAt = 0;
+  for (const host of hostsOn(capacity, gpus))
+    if (host !== undefined && host.leasesChangedAt > lastAt) lastAt = host.leasesChangedAt;
+  return lastAt;
+}
+
 interface KeptAnswer<Answer> {
   readonly capacity: Capacity;
-  readonly leaseVersion: number;
+  leaseVersion: number;
+  readonly changedAt: number;
   readonly answer: Answer;
 }
 
@@ -130,21 +149,21 @@ export function endOf(count: number, profiles: readonly EndProfile[]): number {
 const profiles = new WeakMap<readonly PoolHost[], KeptProfile>();
 
 interface KeptProfile {
-  readonly version: number;
+  readonly changedAt: number;
+  readonly pools: ReadonlySet<Pool>;
   readonly profile: EndProfile;
 }
 
-/** The GPUs of one cluster that are reserved for nobody. Cost: O(1) until the capacity changes. */
-export function unreservedIn(
-  type: TypeOptions,
-  cluster: ClusterId,
-  { version }: Pick<Capacity, "version">,
-): EndProfile {
+/** The GPUs of one cluster that are reserved for nobody. Cost: O(pools) until one of its hosts changes. */
+export function unreservedIn(type: TypeOptions, cluster: ClusterId): EndProfile {
   const hosts = hostsOf(type, cluster);
   const known = profiles.get(hosts);
-  if (known?.version === version) return known.profile;
+  const pools = known?.pools ?? new Set(hosts.map(({ pool }) => pool));
+  let lastAt = 0;
+  for (const { changedAt } of pools) lastAt = Math.max(lastAt, changedAt);
+  if (known?.changedAt === lastAt) return known.profile;
   const profile = unreservedOn(hosts);
-  profiles.set(hosts, { version, profile });
+  profiles.set(hosts, { changedAt: lastAt, pools, profile });
   return profile;
 }
 

@@ -5,7 +5,7 @@ import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { isServedInTurn, type WaitCode } from "../admission/feasibility.ts";
 import { nextByOrderMs } from "../preemption/order-victims.ts";
-import { DEFAULT_RIGHTS, planPreemption } from "../preemption/plan-preemption.ts";
+import { DEFAULT_RIGHTS, mayEvictBy, planPreemption } from "../preemption/plan-preemption.ts";
 import { planGrowth } from "../preemption/scale-up.ts";
 import type { Right } from "../preemption/victim-choice.ts";
 import { recalls } from "../reservation/opportunistic-backfill.ts";
@@ -16,7 +16,14 @@ import {
   type ReservationSet,
 } from "../reservation/reservation-set.ts";
 import { preemptibleBy } from "../reservation/access.ts";
-import { commit, rollback, touchOwn, withoutOwn, withTrial } from "../reservation/trial.ts";
+import {
+  commit,
+  rollback,
+  touchInTrial,
+  touchOwn,
+  withoutOwn,
+  withTrial,
+} from "../reservation/trial.ts";
 import type { CycleInput } from "./cycle-input.ts";
 import { move } from "./moves.ts";
 import type { CycleParts } from "./parts.ts";
@@ -69,7 +76,10 @@ export function preempt(
   const ofOthers = rights.filter((right) => right !== "order");
   const found =
     byRight(ofOthers) ??
-    overReservations(reservations, gang, (behind) => byRight(ofOthers, behind));
+    overReservations(reservations, gang, {
+      isVain: () => !mayEvictBy(ofOthers, gang, account),
+      search: (behind) => byRight(ofOthers, behind),
+    });
   if (found !== undefined) return found;
   // A job that is moved goes on at once, so moves that pay come before a job's place in the order of service.
   if (code === "TopologyPlacementFailed" && preemption.takeMoveSearch()) {
@@ -89,16 +99,31 @@ export function preempt(
   return givingWay;
 }
 
-/** With what is reserved for requests behind it, which then wait for other GPUs; undefined where nothing is, or no eviction would help. */
+/**
+ * With what is reserved for requests behind it, which then wait for other GPUs; undefined where nothing is, or no eviction would help. A vain
+ * search is not made: it would leave the reservations in another order alone.
+ */
 function overReservations(
   reservations: ReservationSet,
   gang: PendingRequest,
-  search: (behind: ReadonlyMap<HostId, number>) => EvictionSet | undefined,
+  {
+    isVain,
+    search,
+  }: {
+    readonly isVain: () => boolean;
+    readonly search: (behind: ReadonlyMap<HostId, number>) => EvictionSet | undefined;
+  },
 ): EvictionSet | undefined {
   const behind = preemptibleBy(reservations, gang).filter(
     ({ jobId }) => jobId !== INFERENCE_HEADROOM || gang.class === "inference",
   );
   if (behind.length === 0) return undefined;
+  if (isVain()) {
+    touchInTrial(reservations, behind, () => {
+      touchOwn(reservations, gang.jobId);
+    });
+    return undefined;
+  }
   return withTrial(reservations, (release) => {
     const masks = new Map<HostId, number>();
     for (const { jobId, gpus } of behind) {

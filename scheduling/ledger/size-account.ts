@@ -17,12 +17,13 @@ import { packStartEstimates } from "./codec-estimate-rows.ts";
 import { packIntake } from "./codec-intake-rows.ts";
 import { packLease, packReservation } from "./codec-lease-rows.ts";
 import type { Origin } from "./codec-origin.ts";
-import { packDemand, packModels, packNotes, packRuns } from "./codec-notes.ts";
+import { packModels, packNotes } from "./codec-notes.ts";
 import { packReason } from "./codec-reason-rows.ts";
 import { packGrant, packHost } from "./codec-rows.ts";
 import { entry } from "./codec-values.ts";
 import type { HostStatus, Ledger, OutboxGrant } from "./ledger.ts";
 import { classFlow, tenantFlow } from "./rules/flow.ts";
+import { demandBytes, runsBytes } from "./size-notes.ts";
 import { countPacked, leaseGrowth } from "./size-packed.ts";
 import {
   emptyAccount,
@@ -178,9 +179,9 @@ export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen:
     size(name, value, (each) => jsonBytes(pack(each)));
   measure("service", service, packService);
   size("evictions", evictions, (notes) => noteBytes(withTexts(packNotes, notes)));
-  size("runs", runs, (notes) => noteBytes(withTexts(packRuns, notes)));
+  size("runs", runs, runsBytes);
   measure("ownEstimates", ownEstimates, (kept) => packStartEstimates(kept, LAST_PLACE));
-  size("latencyDemand", latencyDemand, (trace) => numbersBytes(packDemand(trace)));
+  size("latencyDemand", latencyDemand, demandBytes);
   measure("models", models, packModels);
   measure("links", links, (found) => [...found.values()]);
   measure("intake", intake, packIntake);

@@ -52,7 +52,8 @@ export function numbersBytes(numbers: readonly number[]): number {
 
 const BRACKETS = 2;
 
-function numberBytes(value: number): number {
+/** The same of a number. */
+export function numberBytes(value: number): number {
   if (!Number.isSafeInteger(value) || value < 0) return JSON.stringify(value).length;
   let digits = 1;
   for (let next = 10; value >= next; next *= 10) digits += 1;

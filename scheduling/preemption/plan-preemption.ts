@@ -135,6 +135,25 @@ function planBy(
   return { evict, reserve: { jobId: request.jobId, gpus, kind: "preemption" }, work };
 }
 
+/**
+ * Whether any lease could be evicted by one of these rights, however many GPUs were free: where not, no search finds a place, whatever is taken
+ * off the capacity. Cost: O(victims' kinds) a right.
+ */
+export const mayEvictBy = (
+  rights: readonly Exclude<Right, "order">[],
+  request: PendingRequest,
+  { holdings, nowMs, taken, victims: book }: PreemptionAccount,
+): boolean =>
+  rights.some((right) => {
+    if (right === "reclaim" && holdings.quota.size === 0) return false;
+    const most = right === "due" ? dueRoom(request, holdings) : Infinity;
+    const wanted = largestAcceptable(request, most, nowMs);
+    if (wanted === undefined || wanted < 1) return false;
+    const freeGpus = (): number => Infinity;
+    const search = { holdings, book, nowMs, taken, freeGpus };
+    return !chooseVictims(request, wanted, right, search).isEmpty();
+  });
+
 function choiceBy(
   right: Right,
   request: PendingRequest,

@@ -88,7 +88,7 @@ function firstToEnd(
       ...offer,
       gpus: offer.gpus + gpusOf(mine),
       hosts: hostsOf(type, offer.cluster),
-      profiles: [unreservedIn(type, offer.cluster, capacity), mine],
+      profiles: [unreservedIn(type, offer.cluster), mine],
     });
   }
   const options = reservationOptions(request, { type, room, offers: all }, view);

@@ -89,9 +89,21 @@ function expectedRise(trace: DemandTrace, leadS: number, nowMs: number): number 
   const known = KNOWN_RISES.get(trace.slots);
   if (known?.second === second && known.leadS === leadS) return known.rise;
   const rises = risesOf(trace, { nowMs, leadS });
-  const rise = rises[Math.ceil(rises.length * (1 - MISS_SHARE)) - 1] ?? 0;
+  const rise = highest(rises, rises.length - Math.ceil(rises.length * (1 - MISS_SHARE)));
   KNOWN_RISES.set(trace.slots, { second, leadS, rise });
   return rise;
+}
+
+/** The highest of all but the `count` highest ones; 0 of none. Cost: O(values · count), and `count` is one or two of ten minutes. */
+function highest(values: Float64Array, count: number): number {
+  const top = new Float64Array(count + 1).fill(-Infinity);
+  for (const value of values) {
+    let at = count;
+    if (value <= (top[at] ?? 0)) continue;
+    for (; at > 0 && value > (top[at - 1] ?? 0); at -= 1) top[at] = top[at - 1] ?? 0;
+    top[at] = value;
+  }
+  return values.length === 0 ? 0 : (top[count] ?? 0);
 }
 
 /** Seconds, whole ones because the trace has no finer ones: a rise within any time of the length lies in one of them. */

@@ -34,18 +34,32 @@ import { lossOf } from "../preemption/eviction-cost.ts";
 /** Reservations that are expected to wait for less are not used. */
 export const LEAST_MS = 20_000;
 
-/** Reservations whose free GPUs opportunistic jobs may use; not the request's own. */
+/** Reservations whose free GPUs opportunistic jobs may use; not the request's own. Cost: O(1) until a lease or a reservation changes. */
 export function opportunisticFor(
   reservations: ReservationSet,
   view: CycleView,
   request?: PendingRequest,
 ): readonly Reservation[] {
-  const found: Reservation[] = [];
-  for (const reservation of reservations.backfill.values()) {
-    const { jobId } = reservation;
-    if (jobId === request?.jobId || freeGpusIn(reservations, reservation) === 0) continue;
-    if (expectedMs(reservations, reservation, view) >= LEAST_MS) found.push(reservation);
-  }
+  const all = longWaiting(reservations, view);
+  return reservationIn(all, request) === undefined
+    ? all
+    : all.filter(({ jobId }) => jobId !== request?.jobId);
+}
+
+const reservationIn = (
+  all: readonly Reservation[],
+  request: PendingRequest | undefined,
+): Reservation | undefined => request && all.find(({ jobId }) => jobId === request.jobId);
+
+function longWaiting(reservations: ReservationSet, view: CycleView): readonly Reservation[] {
+  const { changes, backfill, longWaiting: known } = reservations;
+  const { leaseVersion: version } = reservations.capacity;
+  if (known?.version === version && known.changes === changes) return known.reservations;
+  const found = [...backfill.values()].filter(
+    (each) =>
+      freeGpusIn(reservations, each) > 0 && expectedMs(reservations, each, view) >= LEAST_MS,
+  );
+  reservations.longWaiting = { version, changes, reservations: found };
   return found;
 }
 
@@ -148,11 +162,12 @@ function holdersOf(
       // A grant of this very plan has a name of the cycle's own, and is no lease yet.
       const lease = leases.get(name as LeaseId);
       if (lease === undefined) return undefined;
+      const isNew = !found.has(name);
       found.set(name, lease);
       if (isLeaving(lease)) continue;
       if (
         (hold.mask & mask & ~hold.opportunisticMask) !== 0 ||
-        !usesReservationOf(reservation, lease)
+        (isNew && !usesReservationOf(reservation, lease))
       )
         return undefined;
     }

@@ -10,7 +10,7 @@
  * Cost: O(GPUs · log GPUs), and the policy's own; O(GPUs) where nothing is better than the reservation.
  */
 
-import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
 import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { Options, TypeOptions } from "../capacity/capacity-state.ts";
@@ -22,7 +22,7 @@ import {
   optionsFor,
   wattsLeft,
 } from "../capacity/capacity.ts";
-import { freeBy, outlookOf } from "../capacity/release-profile.ts";
+import { freeBy, outlookOf, untilLeasesChange } from "../capacity/release-profile.ts";
 import {
   leastSharesOn,
   withinShares,
@@ -35,7 +35,7 @@ import { leastThroughputFor } from "../admission/least-throughput.ts";
 import { largestAcceptable, shapeOf } from "../ledger/rules/grant-check.ts";
 import { noteSearch } from "./last-search.ts";
 import { reservationOptions } from "./reservation-options.ts";
-import { gpusIn, UNKNOWN_END_MS, type PoolHost } from "../capacity/host-pools.ts";
+import { gpusIn, UNKNOWN_END_MS, type Pool, type PoolHost } from "../capacity/host-pools.ts";
 import { fitsOf, type ClusterFit, type CycleView } from "../admission/feasibility.ts";
 import { WATTS_EPSILON } from "../ledger/rules/limits.ts";
 import type { PlaceHost, PlacePolicy } from "../placement/place-policy.ts";
@@ -240,34 +240,47 @@ function isUsableBy(
   request: PendingRequest,
   { gpus, capacity }: Pick<Reservation, "gpus"> & Pick<CycleView, "capacity">,
 ): boolean {
-  const [first] = gpus;
-  const gpuType = first && capacity.hosts.get(first.host)?.pool.gpuType;
+  const ground = groundOf(gpus, capacity);
+  if (ground === undefined) return false;
+  const { gpuType, pools, clusters, hasFabric } = ground;
   const type = types.find((each) => each.gpuType === gpuType);
   if (type === undefined) return false;
-  const isOpen = (id: HostId): boolean => {
-    const host = capacity.hosts.get(id);
-    return (
-      host !== undefined &&
-      host.hostCondition === undefined &&
-      !type.avoided.has(id) &&
-      !type.closed.has(id) &&
-      type.groups.some(({ pools }) => pools.includes(host.pool))
-    );
-  };
-  const clusters = new Set(gpus.map(({ host }) => capacity.hosts.get(host)?.pool.cluster.id));
+  const { avoided, closed, groups } = type;
   const { maxClusters, isSameHost, isSameFabric } = shapeOf(request.constraints);
-  const hasFabric = [...clusters].every((id) =>
-    capacity.index.clusters.some(
-      (cluster) => cluster.id === id && cluster.fabricGbps !== undefined,
-    ),
-  );
+  const areAllOpen =
+    (avoided.size === 0 && closed.size === 0) ||
+    gpus.every(({ host }) => !avoided.has(host) && !closed.has(host));
   return (
-    gpus.every(({ host }) => isOpen(host)) &&
-    clusters.size <= maxClusters &&
+    areAllOpen &&
+    [...pools].every((pool) => groups.some((group) => group.pools.includes(pool))) &&
+    clusters <= maxClusters &&
     (!isSameHost || gpus.length === 1) &&
     (!isSameFabric || hasFabric)
   );
 }
+
+/** Where a list of GPUs lies. */
+interface Ground {
+  readonly gpuType: string | undefined;
+  readonly pools: ReadonlySet<Pool>;
+  readonly clusters: number;
+  /** Each of the clusters has one. */
+  readonly hasFabric: boolean;
+}
+
+/** Undefined where a host does not accept new work, or the fleet has it no more. Cost: O(hosts), O(hosts) comparisons until a lease changes. */
+const groundOf = untilLeasesChange((gpus, { hosts }): Ground | undefined => {
+  const pools = new Set<Pool>();
+  for (const { host: id } of gpus) {
+    const host = hosts.get(id);
+    if (host?.hostCondition !== undefined || host === undefined) return undefined;
+    pools.add(host.pool);
+  }
+  const [first] = pools;
+  const clusters = new Set([...pools].map(({ cluster }) => cluster));
+  const hasFabric = [...clusters].every(({ fabricGbps }) => fabricGbps !== undefined);
+  return { gpuType: first?.gpuType, pools, clusters: clusters.size, hasFabric };
+});
 
 /**
  * The shadow time: others may run on the reserved GPUs until then. Undefined when no time limit says it, or when watts are missing. The

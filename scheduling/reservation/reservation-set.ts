@@ -58,10 +58,12 @@ export interface ReservationSet {
   /** Counts the trials that took GPUs from reservations. */
   commits: number;
   /** Of these versions, see `partlyFree`. */
-  partlyFree?: PartlyFree;
+  partlyFree?: KeptReservations;
+  /** Of this version of the leases, see opportunistic-backfill.ts. */
+  longWaiting?: KeptReservations;
 }
 
-interface PartlyFree {
+interface KeptReservations {
   readonly version: number;
   readonly changes: number;
   readonly reservations: readonly Reservation[];

@@ -67,6 +67,17 @@ export function touchOwn(reservations: ReservationSet, job: JobId): void {
   if (own !== undefined) change(reservations, job, own);
 }
 
+/** As a trial leaves them that releases these reservations and takes nothing; `within`: what it touches meanwhile. */
+export function touchInTrial(
+  reservations: ReservationSet,
+  released: readonly Reservation[],
+  within: () => void,
+): void {
+  for (const each of released) change(reservations, each.jobId, each);
+  within();
+  for (const each of [...released].reverse()) change(reservations, each.jobId, each);
+}
+
 /** What an attempt finds while the job's own reservation is off the capacity. */
 export const withoutOwn = <Value>(
   reservations: ReservationSet,

@@ -67,21 +67,21 @@ export function noteDemand(book: DemandBook, moreGpus: number, nowMs: number): v
 }
 
 /**
- * For every second of the window that is over, ascending: by how much demand rose above where it stood at the second's beginning,
+ * For every second of the window that is over, in their order: by how much demand rose above where it stood at the second's beginning,
  * in the `leadS` seconds from there. The same all through a second.
  */
 export function risesOf(
   { gpus, slots }: DemandTrace,
   { nowMs, leadS }: { readonly nowMs: number; readonly leadS: number },
-): readonly number[] {
+): Float64Array {
   const [first] = slots;
-  if (first === undefined) return [];
+  if (first === undefined) return new Float64Array(0);
   const endS = Math.floor(nowMs / SLOT_MS);
   const fromS = Math.max(endS - WINDOW_S, first[0]);
   const length = endS - fromS;
-  if (length < 1) return [];
-  const starts = new Array<number>(length).fill(0);
-  const mosts = new Array<number>(length).fill(0);
+  if (length < 1) return new Float64Array(0);
+  const starts = new Float64Array(length);
+  const mosts = new Float64Array(length);
   // Between two busy seconds demand stands where the next of them begins, and after the last where it is now.
   let at = 0;
   for (const [slot, start, most] of slots) {
@@ -92,15 +92,11 @@ export function risesOf(
     at += 1;
   }
   for (; at < length; at += 1) starts[at] = mosts[at] = gpus;
-  return Array.from(risesWithin(starts, mosts, leadS).sort());
+  return risesWithin(starts, mosts, leadS);
 }
 
 /** The highest of the next `leadS` seconds from each on, less where it stood: a falling queue of candidates, O(1) a second. */
-function risesWithin(
-  starts: readonly number[],
-  mosts: readonly number[],
-  leadS: number,
-): Float64Array {
+function risesWithin(starts: Float64Array, mosts: Float64Array, leadS: number): Float64Array {
   const { length } = starts;
   const rises = new Float64Array(length);
   /** Seconds, each higher than all between it and the second that is looked at. */

@@ -4,6 +4,11 @@ import { describe, expect, test } from "vitest";
 import { clusterId } from "../../../domain/values/ids.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { optionsFor, openCapacity } from "../../../scheduling/capacity/capacity.ts";
+import {
+  noteLease,
+  noteReservation,
+  noteStatus,
+} from "../../../scheduling/capacity/capacity-changes.ts";
 import { UNKNOWN_END_MS } from "../../../scheduling/capacity/host-pools.ts";
 import {
   endOf,
@@ -12,7 +17,9 @@ import {
   unreservedIn,
   type EndProfile,
 } from "../../../scheduling/capacity/release-profile.ts";
+import { tryOut } from "../../../scheduling/capacity/trial.ts";
 import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
+import { caseCount } from "../../support/case-count.ts";
 import { fleetShape, gpus, host, leased, readyLedger } from "../builders.ts";
 import { reserved } from "../reservation/reservations.ts";
 import { drained, pendingRequest, withReservations } from "../views.ts";
@@ -35,7 +42,7 @@ function busy(): Ledger {
 const profileOf = (ledger: Ledger): readonly EndProfile[] => {
   const capacity = openCapacity(ledger);
   const { types } = optionsFor(capacity, pendingRequest(), 0);
-  return types.map((type) => unreservedIn(type, clusterId("c0"), capacity));
+  return types.map((type) => unreservedIn(type, clusterId("c0")));
 };
 
 describe("the profile of a cluster", () => {
@@ -131,4 +138,61 @@ describe("the end of a count over several profiles", () => {
       }),
     );
   });
+});
+
+/** Leases of the busy fleet that a trial may take off, and lists of GPUs that it is asked about. */
+const LISTS = [
+  gpus(["c0/h0", 0b1000_0110]),
+  gpus(["c0/h1", 0b1111_1111]),
+  gpus(["c0/h0", 0b1], ["c0/h1", 0b11]),
+];
+
+test("what is kept until a lease changes is what a fresh look finds, within trials and after them", () => {
+  const step = fc.record({
+    what: fc.constantFrom("end", "come", "trial", "drain", "reserve", "free"),
+    at: fc.nat(2),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+      const ledger = busy();
+      const capacity = openCapacity(ledger);
+      const { types } = optionsFor(capacity, pendingRequest(), 0);
+      const leases = [...ledger.leases.values()];
+      const next = reserved("next", gpus(["c0/h1", 0b11_1000]));
+      const held = new Set(leases);
+      const check = (): void => {
+        for (const list of LISTS)
+          expect(outlookOf(list, capacity)).toEqual(outlookOf([...list], capacity));
+        for (const type of types) {
+          const anew = { ...type, hosts: new Map() };
+          const kept = unreservedIn(type, clusterId("c0"));
+          expect(kept).toEqual(unreservedIn(anew, clusterId("c0")));
+        }
+      };
+      for (const { what, at } of steps) {
+        const lease = leases[at];
+        if (lease === undefined) continue;
+        const isHeld = held.has(lease);
+        if (what === "end" && isHeld) noteLease(capacity, lease, undefined);
+        if (what === "come" && !isHeld) noteLease(capacity, undefined, lease);
+        if (what === "end") held.delete(lease);
+        if (what === "come") held.add(lease);
+        if (what === "trial" && isHeld)
+          tryOut(capacity, (trial) => {
+            trial.removeLease(lease);
+            check();
+          });
+        const id = host(`c0/h${String(at % 2)}`);
+        if (what === "drain") noteStatus(capacity, id, undefined);
+        if (what === "free") noteStatus(capacity, id, ledger.hosts.get(id));
+        if (what === "reserve") {
+          noteReservation(capacity, next, undefined);
+          check();
+          noteReservation(capacity, undefined, next);
+        }
+        check();
+      }
+    }),
+    { numRuns: caseCount(100) },
+  );
 });

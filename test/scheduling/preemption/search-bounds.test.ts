@@ -1,6 +1,7 @@
 /** @file Bounds on a search for victims: no choice of them that gives the request its GPUs loses less, and where there is none they say so. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { JOB_CLASSES } from "../../../domain/job/job.ts";
 import { gpuCountOf, type HostGpus } from "../../../domain/lease/lease.ts";
 import { jobId } from "../../../domain/values/ids.ts";
 import { ms } from "../../../domain/values/units.ts";
@@ -9,6 +10,8 @@ import { noteReservation } from "../../../scheduling/capacity/capacity-changes.t
 import { largestAt } from "../../../scheduling/capacity/capacity.ts";
 import { tryOut } from "../../../scheduling/capacity/trial.ts";
 import { leastLossFor, mayLieWithout } from "../../../scheduling/preemption/search-bounds.ts";
+import { mayEvictBy, planPreemption } from "../../../scheduling/preemption/plan-preemption.ts";
+import { plainPlace } from "../../../scheduling/cycle/policy-sets.ts";
 import { lossOf } from "../../../scheduling/preemption/eviction-cost.ts";
 import type { Victim } from "../../../scheduling/preemption/candidate-index.ts";
 import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
@@ -251,3 +254,35 @@ const GPU_WATTS = 700;
 /** The third host is one of another cluster. */
 const onTwo = (parts: readonly HostGpus[]): readonly HostGpus[] =>
   parts.flatMap(({ host, mask }) => gpus([host === "c0/h2" ? "c1/h0" : host, mask]));
+
+test("a search is vain only where no eviction is found, with or without what others have reserved", () => {
+  const asker = fc.record({
+    class: fc.constantFrom(...JOB_CLASSES),
+    tenant: fc.constantFrom("t", "other"),
+    gpus: fc.integer({ min: 1, max: 24 }),
+    hasQuota: fc.boolean(),
+    isReserved: fc.boolean(),
+  });
+  const rights = ["due", "reclaim"] as const;
+  const counts = { vain: 0, found: 0 };
+  fc.assert(
+    fc.property(jobs, asker, (drawn, { hasQuota, isReserved, ...spec }) => {
+      const quotas = hasQuota ? [{ id: "other", quota: { "*": 24 }, borrowingLimit: 0 }] : [];
+      const shape = fleetShape([{ hosts: [{}, {}, {}] }], quotas);
+      const before = busyLedger(shape, heldBy(drawn), [{ job: "asks", ...spec }]);
+      if (!before.requests.has(jobId("asks"))) return;
+      const rest = reserved("behind", gpus(["c0/h2", 0xff]));
+      const ledger = isReserved ? withReservations(before, rest) : before;
+      const { view, preemption } = viewOf(ledger, NOW_MS);
+      const request = requestOf(ledger, "asks");
+      const isVain = !mayEvictBy(rights, request, preemption);
+      if (isReserved) noteReservation(view.capacity, rest, undefined);
+      const plan = planPreemption(request, view, { preemption, place: plainPlace, rights });
+      if (isVain) counts.vain += 1;
+      if (plan !== undefined) counts.found += 1;
+      if (isVain) expect(plan).toBeUndefined();
+    }),
+    { numRuns: caseCount(300) },
+  );
+  expect(Math.min(counts.vain, counts.found)).toBeGreaterThan(0);
+});

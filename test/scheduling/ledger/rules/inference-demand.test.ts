@@ -44,10 +44,10 @@ test("each rise is the highest demand of the next seconds above the demand at it
               .filter((e) => e.atMs >= fromS * SLOT_MS && e.atMs < toS * SLOT_MS)
               .map((e) => e.gpus),
           );
-        const want = Array.from({ length: endS - firstS }, (_, index) => firstS + index)
-          .map((second) => highestIn(second, Math.min(endS, second + leadS)) - at(second * SLOT_MS))
-          .sort((a, b) => a - b);
-        expect(risesOf(traceOf(book), { nowMs, leadS })).toEqual(want);
+        const want = Array.from({ length: endS - firstS }, (_, index) => firstS + index).map(
+          (second) => highestIn(second, Math.min(endS, second + leadS)) - at(second * SLOT_MS),
+        );
+        expect([...risesOf(traceOf(book), { nowMs, leadS })]).toEqual(want);
       },
     ),
   );
