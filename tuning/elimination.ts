@@ -1,10 +1,10 @@
 /**
  * @file Our online tuner: arms race until none is left that could be worth more trying; then one arm, until a shift.
  *
- * First every arm once. An algorithm leaves if all its arms took `grossRatio` times as long as the best: two stalls at once are rare, one is not. Then a
- * forced arm stays in the race while it may be the fastest: not `dropSigmas` behind the fastest forced arm, and possibly better than it and than
- * AUTO by more than `worth`. AUTO is left for the fastest forced arm, at any gain, when that is ahead by `gateSigmas` standard errors; until then,
- * and unless nothing can be gained, both are tried. A round takes each arm in the race and the fastest one so many times that the samples of the
+ * First every arm once. An algorithm leaves if all its arms took `grossRatio` times as long as the best: two stalls at once are rare, one is not, so a
+ * single time that is so long is no verdict. Then a forced arm stays in the race while it may be better than the fastest forced arm and than AUTO by more
+ * than `worth`. AUTO is left for the fastest forced arm, at any gain, when that is ahead by `gateSigmas` standard errors; until then, and unless nothing
+ * can be gained, both are tried. An arm that was in use for long stays while it is ahead: the times that proved it are forgotten first. A round takes each arm in the race and the fastest one so many times that the samples of the
  * least tried one double, forwards and backwards in turn: trying costs little where arms are close, and ends soon where they are not. While the
  * times of a round are under way, the job runs on the arm in front, or on AUTO where that is near.
  *
@@ -26,20 +26,19 @@ export const ELIMINATION = Object.freeze({
   plenty: 2.5,
   /** Of a schedule in a policy file. Neighbours of one arm are one run. */
   mostRuns: 32,
-  dropSigmas: 3,
   /** AUTO is what all is judged by: it does not leave before it and the arm that replaces it have so many samples. */
   leastOfGate: 3,
-  gateSigmas: 3,
-  /** How far ahead of AUTO an arm must be to run while the times of a round are under way. */
-  aheadSigmas: 1,
+  gateSigmas: 3.2,
+  /** How far ahead of AUTO an arm must be to run while the times of a round are under way, and to stay when it was in use for long. */
+  aheadSigmas: 1.5,
   /** The race ends, whoever is in it, with so many samples: a tuner keeps few more, and a host that explores reports every second. */
   mostSamples: 300,
   /** A gain in log time that is not worth more trying, and how many standard errors it must be away. */
-  worth: 0.015,
+  worth: 0.02,
   worthSigmas: 2,
 });
 
-/** What was decided last, where that is known; else the arm of a long stretch of iterations counts as decided for. */
+/** What was decided last. */
 export interface Published {
   readonly exploited: Arm | undefined;
 }
@@ -53,7 +52,7 @@ export function eliminationChoice(
   if (arms.length < 2)
     return { kind: "exploit", arm: arms[0] ?? "auto", why: "nothing else runs here" };
   const epoch = sinceShift(samples).filter(({ arm }) => arms.includes(arm));
-  const found = raceOf(epoch, arms, published ?? { exploited: inUseOf(epoch) });
+  const found = raceOf(epoch, arms, published?.exploited);
   if (found.kind === "explore") return found;
   const { arm, why } = found;
   const tried = probed(epoch, found);
@@ -89,7 +88,7 @@ type Decision = Extract<Choice, { kind: "exploit" }> & {
 function raceOf(
   samples: readonly Sample[],
   arms: readonly Arm[],
-  { exploited }: Published,
+  exploited: Arm | undefined,
 ): Decision | Extract<Choice, { kind: "explore" }> {
   const known = contrastsOf(comparable(samples));
   const missing = arms.filter((arm) => known.count(arm) === 0);
@@ -104,20 +103,18 @@ function raceOf(
   const isSure = isBeyondDoubt(known, leader);
   const mayGain = (arm: Arm, over: Arm): boolean =>
     level(over) - level(arm) + ELIMINATION.worthSigmas * error(arm, over) > ELIMINATION.worth;
+  const mayBeStall = (arm: Arm): boolean =>
+    known.count(arm) < 2 && level(arm) - level(leader) > Math.log(ELIMINATION.grossRatio);
   const inRace = forced.filter(
-    (arm) =>
-      arm !== leader &&
-      // A single time may be a stall.
-      (known.count(arm) < 2 ||
-        (level(arm) - level(leader) < ELIMINATION.dropSigmas * error(arm, leader) &&
-          mayGain(arm, leader) &&
-          mayGain(arm, "auto"))),
+    (arm) => arm !== leader && (mayBeStall(arm) || (mayGain(arm, leader) && mayGain(arm, "auto"))),
   );
-  const isAutoIn = !isSure && (inRace.length > 0 || mayGain(leader, "auto"));
-  const percent = `${(100 * (1 - Math.exp(-gain))).toFixed(1)} %`;
+  const isAhead = gain > ELIMINATION.aheadSigmas * error(leader, "auto");
   const isOver = samples.length >= ELIMINATION.mostSamples;
-  // What was kept for long stays while it is ahead: its rival's samples become fewer.
-  const isKept = isOver && gain > 0 && exploited === leader;
+  // Its rival's samples become fewer.
+  const isKept =
+    (isAhead && inUseOf(samples) === leader) || (isOver && gain > 0 && exploited === leader);
+  const isAutoIn = !isSure && !isKept && (inRace.length > 0 || mayGain(leader, "auto"));
+  const percent = `${(100 * (1 - Math.exp(-gain))).toFixed(1)} %`;
   if (isOver || (inRace.length === 0 && !isAutoIn))
     return isSure || isKept
       ? {
@@ -134,7 +131,7 @@ function raceOf(
   return {
     kind: "explore",
     runs: inRuns(roundOf(known, racing)),
-    meanwhile: gain > ELIMINATION.aheadSigmas * error(leader, "auto") ? leader : "auto",
+    meanwhile: isAhead ? leader : "auto",
     why: `in the race: ${racing.join(", ")}`,
   };
 }

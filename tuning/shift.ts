@@ -24,6 +24,8 @@ export const SHIFT = Object.freeze({
   certainChange: 0.5,
   p: 1e-4,
   probeAfter: 240,
+  /** Times are never under way for so many iterations. */
+  inUse: 96,
   /** Of one arm. */
   probes: 2,
   /** Of both probes over the arm in use: then everything is explored anew. */
@@ -127,10 +129,15 @@ function changeAt(samples: readonly Sample[], end: number): number {
   return isLarge && isSmallerTest(before, recent).p < SHIFT.p ? change : 0;
 }
 
-/** The arm of the latest iterations, if they are many enough to be no exploring. */
+/** The arm of the latest stretch that is too long for a wait for times: it was decided for. */
 export function inUseOf(epoch: readonly Sample[]): Arm | undefined {
-  const stretch = latestStretch(epoch);
-  return stretch.length >= LEAST_STRETCH ? stretch[0]?.arm : undefined;
+  let length = 0;
+  for (let at = epoch.length - 1; at >= 0; at -= 1) {
+    const [sample, after] = [epoch[at], epoch[at + 1]];
+    length = sample?.arm === after?.arm && sample?.run === after?.run ? length + 1 : 1;
+    if (length >= SHIFT.inUse) return sample?.arm;
+  }
+  return undefined;
 }
 
 export const isLongInUse = (epoch: readonly Sample[]): boolean =>

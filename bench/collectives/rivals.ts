@@ -67,7 +67,9 @@ export const PLAYERS = {
   AUTO: ({ draws }) => playFixed(draws, "auto"),
   oracle: ({ draws, best }) => playFixed(draws, best),
   "told after a round": ({ draws, best, lag, arms = PAPER_CHOICES }) =>
-    playLearner(draws, toldAfterRound(arms, lag, best)),
+    playLearner(draws, toldAfter(arms, lag, best)),
+  "told by a first time": ({ draws, best, lag }) =>
+    playLearner(draws, toldAfter(["auto"], lag, best)),
 } as const satisfies Readonly<Record<string, Player>>;
 export type PlayerName = keyof typeof PLAYERS;
 
@@ -104,8 +106,11 @@ export const profiled = (profile: Draws): readonly Sample[] =>
     })),
   );
 
-/** A bound for tuners that names tell nothing: each arm once, AUTO until these times have arrived, and then the truth. */
-function toldAfterRound(arms: readonly EmulatedArm[], lag: number, best: EmulatedArm): Learner {
+/**
+ * Bounds for tuners that names of arms tell nothing: each of `arms` once, AUTO until these times have arrived, and then the truth. With AUTO alone no
+ * tuner is better on average where the forced arms together take longer than AUTO: before its first time it can only guess.
+ */
+function toldAfter(arms: readonly EmulatedArm[], lag: number, best: EmulatedArm): Learner {
   let at = 0;
   return {
     next: () => {

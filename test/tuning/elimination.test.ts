@@ -312,6 +312,50 @@ describe("the arms of a topology", () => {
   });
 });
 
+describe("after each arm was tried once", () => {
+  const round: readonly Sample[] = [
+    { arm: "auto", ms: 120 },
+    { arm: "tree/simple", ms: 100 },
+    { arm: "tree/ll128", ms: 104 },
+    { arm: "ring/simple", ms: 140 },
+    { arm: "ring/ll128", ms: 400 },
+  ];
+
+  it("does not ask for an arm again that is far behind, but for one whose time may be a stall", () => {
+    const choice = eliminationChoice(round, ARMS);
+    const asked = choice.kind === "explore" ? choice.runs.map(({ arm }) => arm) : [];
+    expect([...asked].sort()).toEqual(["auto", "ring/ll128", "tree/ll128", "tree/simple"]);
+  });
+});
+
+describe("an arm that was in use for long", () => {
+  const many = (arm: Arm, ms: number, count: number): readonly Sample[] =>
+    Array.from({ length: count }, (_, at) => ({ arm, ms: ms * (at % 2 === 0 ? 1.05 : 0.95) }));
+  // What a tuner still has of a race that was won by 4 %: the rest is forgotten.
+  const rest = [...many("auto", 100, 6), ...many("tree/simple", 95, 6)];
+  const arms: readonly Arm[] = ["auto", "tree/simple"];
+
+  it("stays while it is ahead, and is probed on, although what proved it is forgotten", () => {
+    expect(eliminationChoice(rest, arms).kind).toBe("explore");
+    const used = [...rest, ...many("tree/simple", 95, 120)];
+    expect(eliminationChoice(used, arms)).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+    const probed: readonly Sample[] = [...used, { arm: "auto", ms: 100 }];
+    const again = [...probed, ...many("tree/simple", 95, 12)];
+    expect(eliminationChoice(again, arms)).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+  });
+
+  it("does not stay for a wait for times, however far ahead it was", () => {
+    const waited = [...rest, ...many("tree/simple", 95, 40)];
+    expect(eliminationChoice(waited, arms).kind).toBe("explore");
+  });
+
+  it("leaves for AUTO when that is ahead", () => {
+    const slower = [...rest, ...many("tree/simple", 95, 120), ...many("auto", 80, 12)];
+    const choice = eliminationChoice(slower, arms);
+    expect(choice.kind === "exploit" ? choice.arm : choice.meanwhile).toBe("auto");
+  });
+});
+
 describe("while the second round is under way", () => {
   const firstRound = (auto: number): readonly Sample[] =>
     ARMS.map((arm) => ({ arm, ms: arm === "auto" ? auto : (GROUND[arm] ?? NaN) }));
