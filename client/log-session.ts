@@ -18,6 +18,7 @@ import {
   endLogSessionSignal,
   JOB_TASK_QUEUE,
   LOG_SESSION_WORKFLOW,
+  logSessionId,
   readLogUpdate,
   LOG_SESSION_RULES,
   type LogSessionInput,
@@ -81,7 +82,7 @@ export function openLogSession(
 
   const start = async (): Promise<WorkflowHandle> => {
     const input: LogSessionInput = { rules: LOG_SESSION_RULES, fleet: of.fleet, idleMs: IDLE_MS };
-    const workflowId = `logs-${of.jobId}-${randomBytes(5).toString("hex")}`;
+    const workflowId = logSessionId(of.jobId, randomBytes(5).toString("hex"));
     return await startHelper(client, LOG_SESSION_WORKFLOW, {
       workflowId,
       ...readerMemo(workflowId, reader),

@@ -1,6 +1,6 @@
 /** @file The names that clients, workflows and workers share: task queues, workflow types and ids, memo keys. */
 
-import type { LeaseId, TenantId } from "../domain/values/ids.ts";
+import type { JobId, LeaseId, TenantId } from "../domain/values/ids.ts";
 import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "./word-proof.ts";
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
@@ -73,6 +73,13 @@ export const CELL_MEMO = "orbweaverCell";
 
 /** The memo in which an array shows how far it is, so that a list need not ask every array. */
 export const ARRAY_MEMO = "orbweaverArray";
+
+/** Of a session that reads the output of a job; `number`: ten hexadecimal digits. Its signature covers it, so it is good for this job alone. */
+export const logSessionId = (job: JobId, number: string): string => `logs-${job}-${number}`;
+
+/** Undefined for another workflow than a log session. */
+export const jobOfLogSession = (workflowId: string): string | undefined =>
+  /^logs-(.*)-[0-9a-f]{10}$/s.exec(workflowId)?.[1];
 
 export const presenceWorkflowId = (fleet: string, cluster: string): string =>
   `orbweaver-presence-${fleet}-${cluster}`;

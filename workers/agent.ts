@@ -294,8 +294,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   const access = { fleet: options.fleet, trust, believed: given ? () => given : believedKeys() };
   const images = hostImages(trust, native);
   const common = {
-    connection,
-    namespace,
+    ...{ connection, namespace },
     identity: ownPollerIdentity({
       trust: trustWord(trust),
       containment: duty.containment,
@@ -364,6 +363,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
           isKnown: (order) => isStored(hosts.get(order.host), order),
           cancelled: () => temporalTask().cancelled,
         }),
+        { client, hosts },
       ),
       // Two for each GPU, because the next run may prepare while one ends.
       maxConcurrentActivityTaskExecutions: Math.max(LEAST_RUN_SLOTS, 2 * gpuCount),

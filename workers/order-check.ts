@@ -3,6 +3,9 @@
  *
  * A job stops, by its id, what this host has started for it. What the host does not know, and what a sweep stops, needs the fleet's ticket:
  * a stop notes its token for good, so a forged one would fence the host. A log session shows in its memo who reads.
+ *
+ * The id of a workflow that has ended is free for everybody, so the id is not enough where the host has stored an order: the sender's run must come from the same
+ * start as the run that has given it. Cost: one call to the server, two at most, for an order of another run than the stored one's.
  */
 
 import { Context } from "@temporalio/activity";
@@ -11,11 +14,13 @@ import type { HostTrust } from "../access/host-trust.ts";
 import { checkJobProof } from "../access/job-proof.ts";
 import { checkTicket, submitterIn, ticketMismatch, type TicketUse } from "../access/ticket.ts";
 import type { OrderCheck } from "../agent/ports/order-check.ts";
+import { newestOrder, type AgentHost } from "../agent/runs/agent-host.ts";
 import { failure } from "../agent/system/failures.ts";
-import type { LeaseOrder, RunActivities } from "../protocol/agent-contract.ts";
-import { fleetWorkflowId } from "../protocol/messages.ts";
+import type { HostId } from "../domain/values/ids.ts";
+import type { LeaseOrder, RunActivities, RunOrder } from "../protocol/agent-contract.ts";
+import { fleetWorkflowId, jobOfLogSession } from "../protocol/messages.ts";
 import { PROOF_AGE_MS, PROOF_MEMO, READER_CONTENT } from "../protocol/signed-job.ts";
-import { memoOf } from "./workflow-memo.ts";
+import { firstRunOf, memoOf } from "./workflow-memo.ts";
 
 export interface HostAccess {
   readonly fleet: string;
@@ -30,43 +35,64 @@ export const ticketUse = (
   { fleet }: HostAccess,
 ): TicketUse => ({ fleet: fleetWorkflowId(fleet), job, lease, token, host });
 
-/** Readers of sessions that are known, so that a session is looked at once. */
-const MOST_SESSIONS = 1_000;
+/** Sessions whose readers are known, so that each is looked at once and a signature serves no later workflow of the same id. Nobody else fills this. */
+const MOST_SESSIONS = 10_000;
 
 export function orderCheck(client: Client, access: HostAccess): OrderCheck {
-  const readers = new Map<string, string>();
+  const readers = new Map<string, { readonly runId: string; readonly reader: Reader }>();
   return {
-    lease: (order, stored) => {
+    lease: async (order, stored) => {
       const sender = senderId();
-      const isJobs = stored !== undefined && stored.workflowId === sender;
-      if (isJobs && stored.token === order.token && stored.jobId === order.jobId) return undefined;
+      const isJobs =
+        stored !== undefined && stored.token === order.token && stored.jobId === order.jobId;
+      if (isJobs && (await isSameWorkflow(client, stored))) return undefined;
       return ticketRefusal(order, { access, sender });
     },
     logs: async (query, stored) => {
       const { trust } = access;
       if (trust.kind === "namespace") return undefined;
-      const session = Context.current().info.workflowExecution;
-      const runId = session?.runId ?? "";
-      let reader = readers.get(runId);
-      if (reader === undefined) {
-        const { memo } = await memoOf(client, { workflowId: session?.workflowId ?? "", runId });
-        const check = checkJobProof(memo[PROOF_MEMO], {
-          jobId: session?.workflowId ?? "",
-          content: READER_CONTENT,
-        });
-        if (check.kind === "refused") return `who reads is not known: ${check.reason}`;
-        if (Math.abs(Date.now() - check.by.signedAtMs) > PROOF_AGE_MS)
-          return "its reader has signed it too long ago, or clocks differ";
-        reader = check.by.publicKey;
-        if (readers.size >= MOST_SESSIONS) readers.clear();
-        readers.set(runId, reader);
-      }
-      if (trust.kind === "own-user" && reader === trust.publicKey) return undefined;
-      if (trust.kind === "policy" && trust.policy.operators.includes(reader)) return undefined;
-      if (stored?.ticket !== undefined && submitterIn(stored.ticket) === reader) return undefined;
-      return `only the submitter of ${query.jobId} and this host's operators read its output, and ${reader} is neither`;
+      const session = Context.current().info.workflowExecution ?? { workflowId: "", runId: "" };
+      if (jobOfLogSession(session.workflowId) !== query.jobId)
+        return `its session is ${session.workflowId}, which is none for this job`;
+      const known = readers.get(session.workflowId);
+      if (known !== undefined && known.runId !== session.runId)
+        return "its session is over, and its signature is good for that one alone";
+      const reader = known?.reader ?? (await readerOf(client, session));
+      if ("refused" in reader) return reader.refused;
+      const { key } = reader;
+      const isBelieved =
+        (trust.kind === "own-user" && key === trust.publicKey) ||
+        (trust.kind === "policy" && trust.policy.operators.includes(key)) ||
+        (stored?.ticket !== undefined && submitterIn(stored.ticket) === key);
+      if (!isBelieved)
+        return `only the submitter of ${query.jobId} and this host's operators read its output, and ${key} is neither`;
+      readers.set(session.workflowId, { runId: session.runId, reader });
+      const [oldest] = readers.keys();
+      if (readers.size > MOST_SESSIONS && oldest !== undefined) readers.delete(oldest);
+      return undefined;
     },
   };
+}
+
+interface Reader {
+  /** The public key. */
+  readonly key: string;
+}
+
+/** Who reads, by the signature in the memo of its session. */
+async function readerOf(
+  client: Client,
+  session: { readonly workflowId: string; readonly runId: string },
+): Promise<Reader | { readonly refused: string }> {
+  const { memo } = await memoOf(client, session);
+  const check = checkJobProof(memo[PROOF_MEMO], {
+    jobId: session.workflowId,
+    content: READER_CONTENT,
+  });
+  if (check.kind === "refused") return { refused: `who reads is not known: ${check.reason}` };
+  const isOld = Math.abs(Date.now() - check.by.signedAtMs) > PROOF_AGE_MS;
+  if (isOld) return { refused: "its reader has signed it too long ago, or clocks differ" };
+  return { key: check.by.publicKey };
 }
 
 function ticketRefusal(
@@ -88,14 +114,38 @@ function ticketRefusal(
  * `run` for the job's own workflow alone, by the server's word. Asked before the folder of the launch is looked for: a launch that runs, or is over, is only watched and
  * reported, with the last lines of its output, whoever has submitted it.
  */
-export const onlyFromItsJob = ({ run }: RunActivities): RunActivities => ({
+export const onlyFromItsJob = (
+  { run }: RunActivities,
+  { client, hosts }: { readonly client: Client; readonly hosts: ReadonlyMap<HostId, AgentHost> },
+): RunActivities => ({
   run: async (order) => {
     const found = senderId();
     if (found !== order.jobId || found !== order.workflowId)
       throw failure("NOT_ALLOWED", `the order comes from ${found}, not from its job`);
+    const host = hosts.get(order.host);
+    const stored = host && newestOrder(host, order.leaseId);
+    if (stored?.jobId === order.jobId && !(await isSameWorkflow(client, stored)))
+      throw failure(
+        "NOT_ALLOWED",
+        `the order comes from a later workflow with the id of ${order.jobId}, not from its job`,
+      );
     return await run(order);
   },
 });
+
+/** Whether the sender is the workflow that has given the stored order, also after it was continued or reset. */
+async function isSameWorkflow(
+  client: Client,
+  { workflowId, workflowRunId }: RunOrder,
+): Promise<boolean> {
+  const sender = Context.current().info.workflowExecution;
+  if (sender?.workflowId !== workflowId) return false;
+  if (sender.runId === workflowRunId) return true;
+  const first = await firstRunOf(client, sender);
+  if (first === undefined) return false;
+  const isFirst = first === workflowRunId;
+  return isFirst || first === (await firstRunOf(client, { workflowId, runId: workflowRunId }));
+}
 
 /** The activities of one sender alone, by the id of its workflow. */
 export function onlyFrom<Activities extends object>(

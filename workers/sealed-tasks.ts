@@ -16,6 +16,7 @@ import {
   type KeysInUse,
   type SealFlaw,
 } from "../protocol/seal.ts";
+import type { RefusedTask } from "./refused-tasks.ts";
 
 export interface SealedTasks {
   /** Sees what the others have decoded: the first of a worker's codecs. */
@@ -26,7 +27,8 @@ export interface SealedTasks {
 /** Flaws of tasks that have not begun. The answers that workflows get pass the witness, too, and are asked for by nobody. */
 const MOST_NOTED = 1_000;
 
-export function sealedTasks(keys: KeysInUse): SealedTasks {
+/** `onRefused`: with the workflow that asked, the activity, and why. */
+export function sealedTasks(keys: KeysInUse, onRefused: (task: RefusedTask) => void): SealedTasks {
   const flaws = new Map<string, SealFlaw>();
   const note = (id: string, flaw: SealFlaw | undefined): void => {
     flaws.delete(id);
@@ -38,6 +40,13 @@ export function sealedTasks(keys: KeysInUse): SealedTasks {
   const inspect: ActivityInterceptorsFactory = ({ info }) => ({
     inbound: {
       execute: async (input, next) => {
+        const refuse = (what: string, problem: string | undefined): void => {
+          if (problem === undefined) return;
+          const why = `${what} is refused: ${problem}`;
+          const sender = info.workflowExecution?.workflowId ?? "no workflow";
+          onRefused({ sender, order: info.activityType, why });
+          throw ApplicationFailure.nonRetryable(why, "NOT_ALLOWED");
+        };
         const id = idOf(info.workflowExecution?.workflowId, info.activityId);
         const flaw = info.isLocal ? undefined : flaws.get(id);
         if (!info.isLocal) flaws.delete(id);
@@ -67,9 +76,4 @@ const idOf = (workflowId = "", activityId = ""): string => `${activityId} of ${w
 function inputFlaw({ headers }: Pick<ActivityExecuteInput, "headers">): CameFlawed | undefined {
   const header = headers[INPUT_FLAW_HEADER];
   return header && defaultPayloadConverter.fromPayload<CameFlawed>(header);
-}
-
-function refuse(what: string, why: string | undefined): void {
-  if (why !== undefined)
-    throw ApplicationFailure.nonRetryable(`${what} is refused: ${why}`, "NOT_ALLOWED");
 }

@@ -1,32 +1,66 @@
-/** @file What the server says of a workflow that has sent an order: its memo and its start. */
+/** @file What the server says of a workflow that has sent an order: its memo, its start, and the first of its runs. */
 
-import type { Client } from "@temporalio/client";
+import { isGrpcServiceError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
 import { failure } from "../agent/system/failures.ts";
 
 const LOOK_TIMEOUT_MS = 10_000;
 const LOOKS = 3;
 const LOOK_AGAIN_MS = 1_000;
+const NOT_FOUND = 5;
+
+interface WorkflowRun {
+  readonly workflowId: string;
+  readonly runId: string;
+}
 
 /** Throws HOST_REFUSED when the server does not answer: the sender asks again, here or elsewhere. */
 export async function memoOf(
   client: Client,
-  { workflowId, runId }: { readonly workflowId: string; readonly runId: string },
+  { workflowId, runId }: WorkflowRun,
 ): Promise<{ readonly memo: Readonly<Record<string, unknown>>; readonly startedAtMs: number }> {
+  return await looked(client, `who has signed ${workflowId}`, async () => {
+    const { memo, startTime } = await client.workflow.getHandle(workflowId, runId).describe();
+    return { memo: memo ?? {}, startedAtMs: startTime.getTime() };
+  });
+}
+
+/**
+ * The first of the runs that one start has led to: those that were continued, tried again or reset share it, and a workflow that was started later under the
+ * same id has another. Undefined where the server has no such run, or not any more. Throws HOST_REFUSED as above.
+ */
+export async function firstRunOf(
+  client: Client,
+  execution: WorkflowRun,
+): Promise<string | undefined> {
+  const { workflowService, options } = client;
+  return await looked(client, `which run of ${execution.workflowId} was the first`, async () => {
+    try {
+      const { history } = await workflowService.getWorkflowExecutionHistory({
+        namespace: options.namespace,
+        execution,
+        maximumPageSize: 1,
+      });
+      const [started] = history?.events ?? [];
+      return started?.workflowExecutionStartedEventAttributes?.firstExecutionRunId ?? undefined;
+    } catch (error) {
+      if (isGrpcServiceError(error) && Number(error.code) === NOT_FOUND) return undefined;
+      throw error;
+    }
+  });
+}
+
+async function looked<Found>(
+  client: Client,
+  what: string,
+  ask: () => Promise<Found>,
+): Promise<Found> {
   for (let look = 1; ; look += 1) {
     try {
-      const { memo, startTime } = await client.withAbortSignal(
-        AbortSignal.timeout(LOOK_TIMEOUT_MS),
-        () => client.workflow.getHandle(workflowId, runId).describe(),
-      );
-      return { memo: memo ?? {}, startedAtMs: startTime.getTime() };
+      return await client.withAbortSignal(AbortSignal.timeout(LOOK_TIMEOUT_MS), ask);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      if (look === LOOKS)
-        throw failure(
-          "HOST_REFUSED",
-          `it cannot be found out who has signed ${workflowId}: ${why}`,
-        );
+      if (look === LOOKS) throw failure("HOST_REFUSED", `it cannot be found out ${what}: ${why}`);
       await sleep(LOOK_AGAIN_MS);
     }
   }

@@ -29,6 +29,8 @@ import { askingInterceptor } from "./codec/sealed-answers.ts";
 import { servedVersion, watchServedVersion, type RoutingChange } from "./served-version.ts";
 import { wakingInterceptor } from "./waking.ts";
 import type { WordRole } from "../protocol/messages.ts";
+import { nodeSystem } from "../agent/system/node-system.ts";
+import { refusedTasks } from "./refused-tasks.ts";
 import { sealedTasks } from "./sealed-tasks.ts";
 import { signingInterceptor, wordProver } from "./word-signer.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
@@ -38,6 +40,8 @@ export { bundlePath } from "./workflow-bundle.ts";
 export interface WorkerSetting {
   readonly connection: ConnectionConfig;
   readonly logger: Logger;
+  /** Of the fleet; what the worker refuses to do is written there. */
+  readonly stateDir: string;
   /** Called once the worker polls. */
   readonly onReady?: () => void;
   /** Ends the worker gracefully; without it, SIGTERM and SIGINT do. */
@@ -76,7 +80,7 @@ export interface WorkerParts {
 
 /** Runs one worker until it is stopped. `build` gets a client over the worker's own connection. */
 export async function runWorkflowWorker(
-  { connection, logger, onReady, signal, onDemand, speaksAs = [] }: SpeakingSetting,
+  { connection, logger, stateDir, onReady, signal, onDemand, speaksAs = [] }: SpeakingSetting,
   build: (client: Client) => WorkerParts,
 ): Promise<void> {
   installRuntime(logger, signal === undefined);
@@ -89,7 +93,11 @@ export async function runWorkflowWorker(
     const { taskQueue, activities, tuning } = build(client);
     const clock = createIdleClock(onDemand?.idleMs ?? Infinity, performance.now());
     const { dataConverter, keys } = connection.workerPayloads;
-    const sealed = keys && sealedTasks(keys);
+    const refused = refusedTasks(nodeSystem, {
+      ...{ stateDir, taskQueue },
+      onTrouble: (why) => logger.warn(why),
+    });
+    const sealed = keys && sealedTasks(keys, refused.note);
     const payloadCodecs: PayloadCodec[] = [
       ...(sealed === undefined ? [] : [sealed.witness]),
       ...(dataConverter.payloadCodecs ?? []),

@@ -62,15 +62,15 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
     return host;
   };
   /** The host, if the sender may give orders about the lease. Before anything is noted: the order may be forged. */
-  const allowed = (order: LeaseOrder): AgentHost => {
+  const allowed = async (order: LeaseOrder): Promise<AgentHost> => {
     const host = hostOf(order.host);
-    const refusal = ports.check.lease(order, newestOrder(host, order.leaseId));
+    const refusal = await ports.check.lease(order, newestOrder(host, order.leaseId));
     if (refusal !== undefined) throw refused(order, refusal);
     return host;
   };
   return {
     checkpoint: async (order) => {
-      const host = allowed(order);
+      const host = await allowed(order);
       const run = openRuns(host, order.leaseId)
         .filter(({ stored }) => stored !== undefined)
         .at(-1);
@@ -89,7 +89,7 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
     },
 
     stop: async (order) => {
-      const host = allowed(order);
+      const host = await allowed(order);
       const task = ports.task();
       // A checkpoint may take minutes; that this agent has died is to be noticed sooner.
       const timeoutMs = task.heartbeatTimeoutMs ?? NO_BEAT_MS;
@@ -104,7 +104,8 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
       }
     },
 
-    stopTasks: async (order) => await stopTasks(allowed(order), order, ports.task().cancelled),
+    stopTasks: async (order) =>
+      await stopTasks(await allowed(order), order, ports.task().cancelled),
 
     readLogs: async (query) => {
       const host = hostOf(query.host);

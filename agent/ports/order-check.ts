@@ -4,7 +4,7 @@ import type { LeaseOrder, LogQuery, RunOrder } from "../../protocol/agent-contra
 
 export interface OrderCheck {
   /** Whether the sender may end, change or checkpoint the lease. `stored`: the order of a launch of this lease on this host, if there is one. */
-  lease(order: LeaseOrder, stored: RunOrder | undefined): string | undefined;
+  lease(order: LeaseOrder, stored: RunOrder | undefined): Promise<string | undefined>;
   /** Whether the sender may read what the launch of this order has written. */
   logs(query: LogQuery, stored: RunOrder | undefined): Promise<string | undefined>;
 }

@@ -13,7 +13,12 @@ import { takeSignals } from "./standard-streams.ts";
 
 const TWICE_WITHIN_MS = 2_000;
 
-export async function attendJob(context: CommandContext, job: JobHandle): Promise<void> {
+/** `isRaw`: control characters in its output pass a terminal. */
+export async function attendJob(
+  context: CommandContext,
+  job: JobHandle,
+  { isRaw }: { readonly isRaw: boolean },
+): Promise<void> {
   const { jobId } = job;
   const left = new AbortController();
   let [isRunning, isCancelled] = [false, false];
@@ -50,7 +55,7 @@ export async function attendJob(context: CommandContext, job: JobHandle): Promis
   if (context.io.interrupted.aborted) interrupt();
   try {
     const outcome = await followJob(context, job, {
-      output: { isRaw: true },
+      output: { isRaw },
       stop: left.signal,
       onRun: () => {
         isRunning = true;

@@ -14,18 +14,20 @@ export interface RefusedOrder {
   readonly atMs: number;
 }
 
+type NewRefusal = Omit<RefusedOrder, "times"> & Partial<Pick<RefusedOrder, "times">>;
+
 /** Rows of one host: each heartbeat carries them. */
 export const MOST_REFUSED_SENDERS = 16;
 export const OTHERS = "others";
 const MOST_CHARACTERS = { sender: 120, order: 120, why: 240 } as const;
 
-/** With one refusal more, the newest last. For a new sender the one that was refused least lately goes on among the others. */
+/** With one refusal more, or `times`, the newest last. For a new sender the one that was refused least lately goes on among the others. */
 export function addRefusal(
   rows: readonly RefusedOrder[],
-  { sender, order, why, atMs }: Omit<RefusedOrder, "times">,
+  { sender, order, why, atMs, times: more = 1 }: NewRefusal,
 ): readonly RefusedOrder[] {
   const named = cut(sender, MOST_CHARACTERS.sender);
-  const times = (rows.find((row) => row.sender === named)?.times ?? 0) + 1;
+  const times = (rows.find((row) => row.sender === named)?.times ?? 0) + more;
   const row: RefusedOrder = {
     ...{ sender: named, times, atMs },
     order: cut(order, MOST_CHARACTERS.order),

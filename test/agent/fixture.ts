@@ -55,7 +55,7 @@ export { kill } from "../support/processes.ts";
 
 /** For tests in which nobody is an attacker. */
 export const OBEDIENT: OrderCheck = {
-  lease: () => undefined,
+  lease: () => Promise.resolve(undefined),
   logs: () => Promise.resolve(undefined),
 };
 

@@ -9,14 +9,15 @@ import { ActivityFailure } from "@temporalio/common";
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { signJob } from "../../access/job-proof.ts";
-import { ownIdentity } from "../../access/own-identity.ts";
+import { ownIdentity, type Identity } from "../../access/own-identity.ts";
 import {
   endLogSessionSignal,
   JOB_TASK_QUEUE,
   LOG_SESSION_RULES,
   LOG_SESSION_WORKFLOW,
+  logSessionId,
   readLogUpdate,
 } from "../../protocol/messages.ts";
 import { PROOF_MEMO, READER_CONTENT } from "../../protocol/signed-job.ts";
@@ -42,10 +43,13 @@ afterAll(async () => {
   removeFolder(dir);
 });
 
-/** The lines that `orbweaver audit` has of senders whom a host has refused, by the order and its reason. */
-async function auditOf(wanted: readonly (readonly [string, string])[]): Promise<void> {
+/** The lines that `orbweaver audit` has of senders whom a host has refused, by the order and its reason. `job`: those about this one. */
+async function auditOf(
+  wanted: readonly (readonly [string, string])[],
+  job: readonly string[] = [],
+): Promise<void> {
   const linesOf = async (): Promise<readonly DisbelievedSender[]> => {
-    const { stdout } = await world.cli(["audit", "--json"]);
+    const { stdout } = await world.cli(["audit", "--json", ...job]);
     const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
     return words.filter(({ to = "" }) => to.startsWith("alpha/"));
   };
@@ -121,7 +125,7 @@ it("orders to stop, to fence and to show output do nothing, and the victim and i
   expect(await refusalOf(queue, "report", terms)).toContain("is for orbweaver-presence");
   expect(await refusalOf(queue, "keepContact", terms)).toContain("is for orbweaver-presence");
   const query = { jobId, host, leaseId: lease?.id, rank: 0, offset: 0, maxBytes: 99, waitMs: 0 };
-  expect(await refusalOf(queue, "readLogs", query)).toContain("not signed");
+  expect(await refusalOf(queue, "readLogs", query)).toContain("none for this job");
 
   expect((await job.view()).state).toBe("running");
   await auditOf([
@@ -131,7 +135,7 @@ it("orders to stop, to fence and to show output do nothing, and the victim and i
     [`checkpoint of ${jobId}`, "no ticket"],
     ["report", "is for orbweaver-presence"],
     ["keepContact", "is for orbweaver-presence"],
-    [`readLogs of ${jobId}`, "not signed"],
+    [`readLogs of ${jobId}`, "none for this job"],
   ]);
   await job.cancel();
   const next = await world.cli(["submit", "--wait", "--gpus", "8", "--", "true"]);
@@ -155,6 +159,9 @@ it("an order to run tells an attacker nothing of a job that runs or is over, and
   await job.outcome();
   expect(await running).toContain("not from its job");
   expect(await toRun({})).toContain("not from its job");
+  // The id of a job that has ended is free for everybody who reaches the frontend.
+  const inItsName = await attacker.orderAs(jobId, agent?.runQueue, "run", order);
+  expect(inItsName).toContain("a later workflow with the id of");
 
   // Over already, by its files; the output of its rank is a link to what the agent's user alone may read.
   const launch = join(dir, "launch");
@@ -182,6 +189,7 @@ it("an order to run tells an attacker nothing of a job that runs or is over, and
   expect(existsSync(join(launch, "report.json"))).toBe(false);
   await auditOf([
     [`run of ${jobId}`, "not from its job"],
+    [`run of ${jobId}`, "a later workflow with the id of"],
     [`run of ${mallory}`, "not from its job"],
   ]);
   // Its own workflow has the right name, and the path of the launch is none all the same.
@@ -191,36 +199,73 @@ it("an order to run tells an attacker nothing of a job that runs or is over, and
   expect(existsSync(join(launch, "report.json"))).toBe(false);
 });
 
-it("a log session shows a job's output to its submitter, and not to a session that another user has signed", async () => {
-  const { jobId, job, lease, host } = await runningVictim();
-  const thief = ownIdentity({ ORBWEAVER_IDENTITY: join(dir, "thief.pem") });
-  const read = async (proof?: string): Promise<string> => {
-    const workflowId = `logs-${jobId}-${proof === undefined ? "unsigned" : "stolen"}`;
+it("who takes the id of a job that somebody has terminated neither stops nor checkpoints what still runs of it, nor watches it", async () => {
+  const { jobId, lease, host, agent } = await runningVictim();
+  await world.temporal.workflow.getHandle(jobId).terminate("by the attacker");
+  const lost = {
+    ...{ jobId, host, leaseId: lease?.id, token: lease?.token },
+    ...{ isCheckpointFirst: false, reason: "because" },
+  };
+  const inItsName = async (queue: string | undefined, order: string, more = {}): Promise<string> =>
+    await attacker.orderAs(jobId, queue, order, { ...lost, ...more });
+  for (const order of ["checkpoint", "stop", "stopTasks"])
+    expect(await inItsName(agent?.orderQueue, order)).toContain("no ticket");
+  const run = { workflowId: jobId, workflowRunId: "r" };
+  expect(await inItsName(agent?.runQueue, "run", run)).toContain("a later workflow with the id of");
+  await auditOf([[`run of ${jobId}`, "a later workflow with the id of"]]);
+  await world.until("the fleet has the GPUs back", ({ leases }) => !leases.has(lease?.id as never));
+});
+
+describe("a log session", () => {
+  /** What the host says to the session; its proof, if it has one, is by the identity. */
+  async function said(
+    { jobId, lease, host }: Awaited<ReturnType<typeof runningVictim>>,
+    { workflowId, proof }: { readonly workflowId: string; readonly proof?: string },
+  ): Promise<string> {
     const session = await world.temporal.workflow.start(LOG_SESSION_WORKFLOW, {
       workflowId,
       taskQueue: JOB_TASK_QUEUE,
       args: [{ rules: LOG_SESSION_RULES, fleet: world.fleet, idleMs: 10_000 }],
-      ...(proof !== undefined && {
-        memo: {
-          [PROOF_MEMO]: signJob({ jobId: workflowId, content: READER_CONTENT }, thief, Date.now()),
-        },
-      }),
+      ...(proof !== undefined && { memo: { [PROOF_MEMO]: proof } }),
     });
     const place = { jobId, host, leaseId: lease?.id, rank: 0, offset: 0 };
     const query = { ...place, maxBytes: 99, waitMs: 0 } as never;
-    const answer = session.executeUpdate(readLogUpdate, { args: [query] });
-    const said = await answer.then(
+    const answer = await session.executeUpdate(readLogUpdate, { args: [query] }).then(
       ({ text }) => text,
       (error: unknown) => JSON.stringify(error, ["message", "cause"]),
     );
     await session.signal(endLogSessionSignal);
-    return said;
-  };
-  expect(await read()).toContain("not signed");
-  expect(await read("by the thief")).toContain("only the submitter");
-  const own = await world.cli(["logs", jobId]);
-  expect(own.stdout).toContain("a secret");
-  await job.cancel();
+    await session.result();
+    return answer;
+  }
+  const sign = (workflowId: string, identity: Identity): string =>
+    signJob({ jobId: workflowId, content: READER_CONTENT }, identity, Date.now());
+
+  it("shows a job's output to its submitter, and not to a session that another user has signed", async () => {
+    const victim = await runningVictim();
+    const thief = ownIdentity({ ORBWEAVER_IDENTITY: join(dir, "thief.pem") });
+    const [unsigned, stolen] = ["0123456789", "0123456788"].map((number) =>
+      logSessionId(victim.jobId, number),
+    ) as [string, string];
+    expect(await said(victim, { workflowId: unsigned })).toContain("not signed");
+    const forged = { workflowId: stolen, proof: sign(stolen, thief) };
+    expect(await said(victim, forged)).toContain("only the submitter");
+    const own = await world.cli(["logs", victim.jobId]);
+    expect(own.stdout).toContain("a secret");
+    await victim.job.cancel();
+  });
+
+  it("is good for one job and once: who has read its signature neither reads with it another job, nor begins the session again", async () => {
+    const victim = await runningVictim();
+    const workflowId = logSessionId(victim.jobId, "0123456789");
+    const proof = sign(workflowId, ownIdentity());
+    expect(await said(victim, { workflowId, proof })).toContain("a secret");
+    expect(await said(victim, { workflowId, proof })).toContain("its session is over");
+    const other = await runningVictim();
+    expect(await said(other, { workflowId, proof })).toContain("none for this job");
+    await auditOf([[`readLogs of ${other.jobId}`, "none for this job"]], ["--job", other.jobId]);
+    await Promise.all([victim.job.cancel(), other.job.cancel()]);
+  });
 });
 
 it("jobs start while the fleet's keys are rotated and the former ones revoked", async () => {

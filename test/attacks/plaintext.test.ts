@@ -164,6 +164,15 @@ it("no worker with keys does, or signs, what a keyless workflow has scheduled, a
     const post = { grants: [], pending: [], sweeps: [] };
     const delivered = attacker.order(FLEET_TASK_QUEUE, "deliver", post);
     expect(await refusalOf(delivered)).toEqual(NOT_ENCRYPTED);
+    const audited = async (): Promise<unknown> =>
+      JSON.parse((await world.cli(["audit", "--json"])).stdout) as unknown;
+    const line = (what: string, to: string): unknown =>
+      expect.objectContaining({
+        ...{ what, to, sender: expect.stringContaining("attacker-") as string },
+        why: expect.stringContaining("not encrypted") as string,
+      });
+    const words = [line("tellFleet", JOB_TASK_QUEUE), line("deliver", FLEET_TASK_QUEUE)];
+    await expect.poll(audited).toMatchObject({ words: expect.arrayContaining(words) as unknown[] });
     const decoy = await attacker.job(`decoy-${world.fleet}`, { state: "running", attempts: [] });
     const { code, stderr } = await world.cli(["status", decoy.workflowId]);
     expect([code, stderr]).toEqual([1, expect.stringMatching(/NOT_ALLOWED.*not encrypted/)]);

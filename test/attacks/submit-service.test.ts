@@ -3,7 +3,9 @@
  * those that the kernel refuses before the service hears of them.
  */
 
+import { spawn, type ChildProcess } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { userInfo } from "node:os";
@@ -14,12 +16,14 @@ import { claimedIn } from "../../access/job-proof.ts";
 import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
 import { HTTP_LIMITS } from "../../api/http.ts";
 import { startService, type Service } from "../../api/service.ts";
+import { EXIT } from "../../cli/terminal/exit-code.ts";
 import { openServiceClient, type FleetClient } from "../../client/index.ts";
 import type { Access, Grant } from "../../domain/fleet/access-schema.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
+import { shellQuoted } from "../../lib/shell-word.ts";
 import { proofsIn } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
-import { type World } from "../support/world.ts";
+import { ROOT, type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer, tokenPart } from "../../bench/interactive/stand-in-issuer.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -42,11 +46,13 @@ access:
     - { name: bob, subject: bob, issuer: company }
     - { name: oscar, subject: oscar, issuer: company }
     - { name: rita, subject: rita, issuer: company }
+    - { name: vera, subject: vera, issuer: company }
     - { name: nobby, user: nobody }
   grants:
     - { to: [ada, bob, nobby], role: user, tenants: [research], classes: [training], priority: 0 }
     - { to: [rita], role: user, tenants: [research], priority: 5 }
     - { to: [oscar], role: operator }
+    - { to: [vera], role: viewer }
   issuers:
     ${issuer.line}
 `;
@@ -297,6 +303,109 @@ describe("level 1: with a grant that was taken away", () => {
     for (const key of [keys.held, keys.runs, keys.array])
       await rita.job(key).cancel({ isForced: true });
     expect(lines().at(-1)).toMatchObject({ act: "cancel", verdict: "accepted", why: "by force" });
+  });
+});
+
+describe("level 1: attached at a terminal", () => {
+  interface Attached {
+    readonly child: ChildProcess;
+    readonly text: () => string;
+    readonly code: Promise<number | null>;
+    readonly until: (part: string) => Promise<void>;
+  }
+  /** `orbweaver attach` of the build; `terminal`: at one of its own, by `script`. */
+  function attach(who: string, args: readonly string[], { terminal = false } = {}): Attached {
+    const words = [process.execPath, join(ROOT, "dist/cli/main.js"), "attach", ...args];
+    const [file = "", ...rest] = terminal
+      ? ["script", "-qfec", words.map(shellQuoted).join(" "), "/dev/null"]
+      : words;
+    const child = spawn(file, rest, {
+      env: { ...world.env, ORBWEAVER_API: url().href, ORBWEAVER_API_TOKEN: tokenOf(who) },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let text = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding("utf8").on("data", (part: string) => (text += part));
+    return {
+      child,
+      text: () => text,
+      code: once(child, "close").then(([code]) => code as number | null),
+      until: async (part) => {
+        while (!text.includes(part)) {
+          if (child.exitCode !== null) throw new Error(`it has ended: ${text}`);
+          await pause();
+        }
+      },
+    };
+  }
+  const submitted = async (script: string): Promise<string> => {
+    const key = newKey();
+    const run = { command: ["sh", "-c", script] };
+    await clientOf("ada").submit(file({ run }), { idempotencyKey: key });
+    return key;
+  };
+  /** `perl` alone waits without processes of its own. */
+  const STAYS = "echo first; exec perl -e 'sleep 600'";
+
+  it("another user's job is not shown, neither while it runs nor once it has ended", async () => {
+    const key = await submitted(STAYS);
+    const before = lines().length;
+    const running = attach("bob", [key]);
+    expect(await running.code).toBe(EXIT.failure);
+    await clientOf("ada").job(key).cancel({ isForced: true });
+    await clientOf("ada").job(key).outcome();
+    const ended = attach("bob", [key]);
+    expect(await ended.code).toBe(EXIT.failure);
+    expect([running.text(), ended.text()].join()).not.toContain("first");
+    const line = { who: "bob", act: "status", job: key, verdict: "refused" };
+    const left = lines().slice(before);
+    expect(left.filter(({ who }) => who === "bob")).toMatchObject([line, line]);
+  });
+
+  it("a viewer gets no output, and its signals end nothing; others who look on are not disturbed", async () => {
+    const key = await submitted(STAYS);
+    const before = lines().length;
+    const [stays, leaves, viewer] = [
+      attach("ada", [key]),
+      attach("ada", [key]),
+      attach("vera", [key]),
+    ];
+    await Promise.all([
+      stays.until("first"),
+      leaves.until("first"),
+      viewer.until("cannot be followed"),
+    ]);
+    viewer.child.kill("SIGTERM");
+    await viewer.until("cannot be cancelled");
+    await viewer.code;
+    leaves.child.kill("SIGHUP");
+    expect(await leaves.code).toBe(EXIT.hungUp);
+    expect(viewer.text()).not.toContain("first");
+    expect((await clientOf("ada").job(key).view()).state).toBe("running");
+    const by = { who: "vera", job: key, verdict: "refused" };
+    expect(
+      lines()
+        .slice(before)
+        .filter(({ who }) => who === "vera"),
+    ).toMatchObject([
+      { ...by, act: "logs" },
+      { ...by, act: "cancel" },
+    ]);
+    await clientOf("ada").job(key).cancel({ isForced: true });
+    expect(await stays.code).toBe(EXIT.interrupted);
+    expect(stays.text().match(/first/g)).toHaveLength(1);
+  });
+
+  it("an operator's terminal shows the control characters in a job's output, and obeys them only where it is told to", async () => {
+    const key = await submitted("printf '\\033]0;mine\\007\\033[2Jwords\\n'");
+    await clientOf("ada").job(key).outcome();
+    const shown = attach("oscar", [key], { terminal: true });
+    expect(await shown.code).toBe(0);
+    expect(shown.text()).toContain("\\x1b]0;mine\\x07\\x1b[2Jwords");
+    expect(shown.text()).not.toMatch(/\u001b\]0;mine|\u001b\[2J/);
+    const raw = attach("oscar", ["--raw", key], { terminal: true });
+    expect(await raw.code).toBe(0);
+    expect(raw.text()).toContain("\u001b]0;mine\u0007\u001b[2Jwords");
   });
 });
 

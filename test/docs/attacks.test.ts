@@ -14,7 +14,7 @@ const rows = readFileSync(path.join(ROOT, "docs/attacks.md"), "utf8")
   // Those of the other tables are no attacks on a fleet.
   .filter(({ length }) => length === COLUMNS)
   .slice(2);
-const KINDS = /^(service|fleet|job|attendant|host|history|none)\b/;
+const KINDS = /^(service|fleet|job|attendant|host|worker|history|none)\b/;
 
 it("every file of attacks has its rows, and every row a file", () => {
   const named = rows.flatMap(([files = ""]) => [...files.matchAll(/`([^`]+)`/g)]);

@@ -52,7 +52,7 @@ export async function handler(_event: unknown, context: LambdaContext): Promise<
   const ended = new AbortController();
   const clock = setTimeout(() => ended.abort(), workMs);
   const setting = {
-    connection,
+    ...{ connection, stateDir },
     logger: pino({ level: env["ORBWEAVER_LOG_LEVEL"] ?? "info", base: { role } }),
     signal: ended.signal,
     onDemand: {

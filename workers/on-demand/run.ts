@@ -41,7 +41,7 @@ export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun):
     },
   };
   const work = {
-    connection,
+    ...{ connection, stateDir },
     logger,
     onDemand,
     onReady: () => {

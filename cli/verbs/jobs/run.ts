@@ -60,7 +60,7 @@ export function runVerb(context: CommandContext): Command {
           ...{ job, key, isAnyway: values.queueAnyway },
         });
         context.say(jobId);
-        await attendJob(context, client.job(jobId));
+        await attendJob(context, client.job(jobId), { isRaw: true });
       });
     });
   return addSessionOptions(verb);

@@ -8,6 +8,9 @@ import type { JobChange } from "../../../client/job-changes.ts";
 import { parsedJobId } from "../../../client/job-handle.ts";
 import { parseDuration } from "../../../domain/values/dimensions.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
+import type { JobId } from "../../../domain/values/ids.ts";
+import { nodeSystem } from "../../../agent/system/node-system.ts";
+import { readRefusedTasks } from "../../../workers/refused-tasks.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
@@ -36,7 +39,7 @@ export function auditVerb(context: CommandContext): Command {
     .verb("audit")
     .summary("show who asked for what, and how it was answered")
     .description(
-      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies, learners and hosts did not believe, how often and why: orders and words without a proof of who may say them. Of hosts the sender is the workflow that gave the order. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, who signed its submission, and what hosts refused it and why.",
+      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies, learners and hosts did not believe, how often and why: orders and words without a proof of who may say them; and what workers of the control plane on this machine refused. Of hosts and workers the sender is the workflow that gave the order. With --job it shows the same of the job, what the fleet and its hosts did not believe about it, whoever said it, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, who signed its submission, and what hosts refused it and why.",
     )
     .option("--job <job>", "only about this job, with its history")
     .option("--user <user>", "only what this user asked for")
@@ -56,7 +59,8 @@ export function auditVerb(context: CommandContext): Command {
       const fleet = fleetNamed(values, io.env);
       const file = auditFileIn(fleetStateDir(io.env, fleet));
       const audit = read(file);
-      const { history, words, silence } = await pastTheService(context, values);
+      const { history, silence, ...past } = await pastTheService(context, values);
+      const words = [...past.words, ...refusedHere(context, values)].sort(byTime);
       if (audit === undefined && silence !== undefined)
         throw new OrbweaverError(
           "NOT_FOUND",
@@ -152,11 +156,23 @@ async function pastTheService(
       const others = await disbelievedByAttendants(temporal, fleet, ledger.shape);
       const hosts = await disbelievedByHosts(temporal, fleet, ledger);
       const words = [...disbelievedByFleet(ledger), ...others, ...hosts];
-      return { words: words.sort((a, b) => a.atMs - b.atMs) };
+      return { words: words.sort(byTime) };
     }
     const jobId = parsedJobId(job);
     const history = await jobChanges(temporal, jobId);
-    return { words: await disbelievedByJob(temporal, jobId), history };
+    const own = await disbelievedByJob(temporal, jobId);
+    try {
+      const ledger = await client.fleet();
+      const hosts = await disbelievedByHosts(temporal, fleet, ledger);
+      const others = [...disbelievedByFleet(ledger), ...hosts].filter(isAbout(jobId));
+      return { words: [...own, ...others].sort(byTime), history };
+    } catch (error) {
+      if (!(error instanceof OrbweaverError)) throw error;
+      context.say(
+        `what the fleet and its hosts refused about the job is not known: ${error.message}`,
+      );
+      return { words: own, history };
+    }
   };
   try {
     const { words, ...rest } = await context.withSession(values, ask);
@@ -170,6 +186,29 @@ async function pastTheService(
     return { words: [], silence: `what reached ${what} otherwise is not known: ${error.message}` };
   }
 }
+
+/** What workers of the control plane on this machine have refused, also where no server answers. */
+function refusedHere(
+  { io }: CommandContext,
+  { job, user, since, ...values }: AuditValues,
+): readonly DisbelievedSender[] {
+  if (job !== undefined && user !== undefined) return [];
+  const isMeant = fits({ user, since }, io.nowMs());
+  const isItsJob = job === undefined ? () => true : isAbout(parsedJobId(job));
+  return readRefusedTasks(nodeSystem.files, fleetStateDir(io.env, fleetNamed(values, io.env)))
+    .flatMap(([queue, rows]) =>
+      rows.map(({ order, ...row }) => ({ ...row, what: order, to: queue })),
+    )
+    .filter((line) => isMeant({ atMs: line.atMs, who: line.sender }) && isItsJob(line));
+}
+
+const byTime = (a: DisbelievedSender, b: DisbelievedSender): number => a.atMs - b.atMs;
+
+/** Whether it names this job, as a word of its own. */
+const isAbout =
+  (jobId: JobId): ((line: DisbelievedSender) => boolean) =>
+  ({ what, why }) =>
+    `${what} ${why}`.split(/[\s,;:()]+/).some((word) => word === jobId || word === `${jobId}.`);
 
 /** A program that reads the table gets every name whole. */
 const columnsFor = (isForPeople: boolean): readonly Column[] => {

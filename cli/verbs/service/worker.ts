@@ -173,8 +173,9 @@ async function runRole(
     }),
   });
   const connection = await connectionFor(values, io);
+  const stateDir = fleetStateDir(io.env, fleet);
   const setting = {
-    connection,
+    ...{ connection, stateDir },
     logger,
     ...(onDemand !== undefined && { onDemand }),
     onReady: () => {
@@ -184,7 +185,7 @@ async function runRole(
   };
   switch (role) {
     case "fleet":
-      await runFleetWorker({ ...setting, storeDir: storeDirOf(fleetStateDir(io.env, fleet)) });
+      await runFleetWorker({ ...setting, storeDir: storeDirOf(stateDir) });
       return;
     case "jobs":
       await runJobsWorker(setting);
@@ -193,7 +194,7 @@ async function runRole(
       await runAgentRole(context, values, { ...setting, fleet });
       return;
     case "solver":
-      await solver({ ...setting, storeDir: storeDirOf(fleetStateDir(io.env, fleet)) });
+      await solver({ ...setting, storeDir: storeDirOf(stateDir) });
       return;
   }
 }
