@@ -194,5 +194,9 @@ secrets: { research: ["file:${mine}/", "file:${roots}/", "command:cat ${roots}/t
     const outcome = await world.orbweaver.job(jobId).outcome();
     expect(outcome).toMatchObject({ kind: "failed", failure: { code: "NOT_ALLOWED" } });
     expect(JSON.stringify(outcome)).toContain(`for tenant ${tenant}`);
+    const audit = await world.cli(["audit", "--job", jobId, "--json"]);
+    const { history } = JSON.parse(audit.stdout) as { readonly history: readonly unknown[] };
+    const why = expect.stringContaining(`for tenant ${tenant}`) as string;
+    expect(history).toContainEqual(expect.objectContaining({ act: "run refused", why }));
   });
 });

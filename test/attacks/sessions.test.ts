@@ -288,6 +288,10 @@ describe("a forwarded port", () => {
     expect(await ask(port, (text) => said.push(text))).toBe("");
     server.close();
     expect([calls, said]).toEqual([0, [expect.stringContaining("no process of the job listens")]]);
+    expect(lines().at(-1)).toMatchObject({
+      ...{ who: "ada", act: "port-forward", job, verdict: "accepted" },
+      why: `rank 0, port ${String(port)}`,
+    });
   });
 });
 
@@ -300,6 +304,8 @@ describe("nobody", () => {
   it("enters a rank that is not there, or a job that does not run", async () => {
     const { session } = open("ada", ["id"], { rank: 9 });
     await expect(session.over).rejects.toMatchObject({ code: "NOT_FOUND" });
+    const line = { who: "ada", act: "exec", verdict: "refused" };
+    expect(lines().at(-1)).toMatchObject({ ...line, job });
     const held = `${world.fleet}-held`;
     await openServiceClient(addressOf("ada"), world.fleet).submit(
       { name: "h", tenant: "research", gang: { gpus: 1 }, hold: true, run: { command: ["true"] } },
@@ -307,6 +313,7 @@ describe("nobody", () => {
     );
     const waiting = open("ada", ["id"], { job: held });
     await expect(waiting.session.over).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+    expect(lines().at(-1)).toMatchObject({ ...line, job: held });
   });
 
   it("uses a ticket again, at a host or at the relay", async () => {
