@@ -306,7 +306,10 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     if (pathname === "/api/host") return json(spans.of(searchParams.get("host") ?? "", ledger));
     const nowMs = Date.now();
     if (pathname === "/metrics")
-      return metrics.expose(ledger, { nowMs, atMs, isReached: trouble === undefined });
+      return metrics.expose(ledger, {
+        ...{ nowMs, atMs, isReached: trouble === undefined },
+        tallies: kept?.tallies(),
+      });
     const job = searchParams.get("job") ?? "";
     return json({ job, changes: unblock(ledger, job as JobId, { nowMs }) });
   }

@@ -8,7 +8,7 @@
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import { earlierRuns, runsOfTemporal } from "../../console/past/earlier-run.ts";
-import { createLedgerArchive } from "../../console/past/ledger-archive.ts";
+import { createLedgerArchive, type LedgerArchive } from "../../console/past/ledger-archive.ts";
 import { stillOf } from "../../console/view/still.ts";
 import type { Message, PastAnswer } from "../../page/wire.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
@@ -73,7 +73,7 @@ function rowsHash({ order, changes = {} }: Message): string {
   return hashOf({ order, hosts, leases, reservations, requests, reasons, flows });
 }
 
-/** All runs in one archive, as the console puts them. */
+/** One archive a run. */
 async function archiveOf({
   client,
   fleet,
@@ -85,17 +85,19 @@ async function archiveOf({
 }): Promise<(ms: number) => ReturnType<FoldedHistories["ledgerAt"]> | undefined> {
   const { signal } = new AbortController();
   const readEarlier = earlierRuns(runsOfTemporal({ client, fleet, signal }), codecs);
-  const archive = createLedgerArchive();
+  const archives: LedgerArchive[] = [];
   let runId: string | undefined = (
     await client.workflow.getHandle(fleetWorkflowId(fleet)).describe()
   ).runId;
   while (runId !== undefined) {
-    const older = createLedgerArchive();
+    const archive = createLedgerArchive();
     runId = await readEarlier(runId, {
-      began: older.begin,
-      folded: ({ event, ledger }) => older.add(event, ledger),
+      began: archive.begin,
+      folded: ({ event, ledger }) => archive.add(event, ledger),
     });
-    archive.prepend(older);
+    archives.push(archive);
   }
-  return (ms) => archive.at(ms)?.ledger;
+  // The newest run first.
+  return (ms) =>
+    archives.find((archive) => (archive.span()?.fromMs ?? Infinity) <= ms)?.at(ms)?.ledger;
 }

@@ -41,8 +41,10 @@ export interface Folded {
   readonly event: LedgerEvent;
   readonly before: Ledger;
   readonly ledger: Ledger;
-  /** Of a plan: from the question to its answer, by the clock of the worker that decided. */
-  readonly cycleMs?: number;
+  /** Of an answer, a plan's or a delivery's: from the question to it. A plan's time is told by the clock of the worker that decided. */
+  readonly tookMs?: number;
+  /** Of the last plan of a workflow task: from the plan to its place in the history. */
+  readonly writtenMs?: number;
 }
 
 /** The history cannot be the one of this machine; the next run is followed again from its own ledger. */
@@ -81,11 +83,11 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     for (const { activity, atMs, value } of task.local) {
       advance(atMs);
       const { command, askedAtMs } = calls.take(activity);
-      feed(localAnswer(command, value), { cycleMs: nowMs - askedAtMs });
+      feed(localAnswer(command, value), nowMs - askedAtMs);
       settle();
     }
     alarm.follow(task.timers);
-    return folded;
+    return withWritten(folded, task.completedAtMs);
   }
 
   /** The time of a workflow never goes back. */
@@ -98,7 +100,10 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     for (const { name, ...update } of updates)
       if (isOrderName(name)) feed(orderEvent(current(), { ...update, name }));
     for (const each of news) {
-      if (each.kind === "answer") feed(answerTo(calls.take(each.activity).command, each.value));
+      if (each.kind === "answer") {
+        const { command, askedAtMs } = calls.take(each.activity);
+        feed(answerTo(command, each.value), nowMs - askedAtMs);
+      }
       if (each.kind === "failed")
         feed({ kind: "failed", id: calls.take(each.activity).command.id });
       if (each.kind === "timer") alarm.ring(each.timerId);
@@ -113,12 +118,12 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     feed({ kind: "inbox", batch, bytes, sideBytes, sender, ...(proof !== undefined && { proof }) });
   }
 
-  function feed(event: FleetEvent | Tick, took: Pick<Folded, "cycleMs"> = {}): void {
+  function feed(event: FleetEvent | Tick, tookMs?: number): void {
     const before = current();
     const step = fleetMachine.step(before, event, nowMs);
     state = step.state;
     for (const one of foldedBy(before.ledger, step))
-      folded.push(one.event.kind === "plan" ? { ...one, ...took } : one);
+      folded.push(tookMs !== undefined && isAnswer(one.event) ? { ...one, tookMs } : one);
     if (step.state.clock !== before.clock) alarm.set(step.state.clock);
     for (const command of step.commands) start(command);
   }
@@ -198,6 +203,15 @@ function createCalls(): {
       return call;
     },
   };
+}
+
+const isAnswer = ({ kind }: LedgerEvent): boolean => kind === "plan" || kind === "delivered";
+
+function withWritten(folded: readonly Folded[], completedAtMs: number): readonly Folded[] {
+  const at = folded.map(({ event }) => event.kind).lastIndexOf("plan");
+  return folded.map((one, place) =>
+    place === at ? { ...one, writtenMs: Math.max(0, completedAtMs - one.event.nowMs) } : one,
+  );
 }
 
 /** The machine shows the ledger after all that it folded in one step, so those between are folded again. */

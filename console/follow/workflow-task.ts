@@ -33,6 +33,8 @@ export type News =
 /** A completed workflow task. */
 export interface WorkflowTask {
   readonly startedAtMs: number;
+  /** When the server took what it answered. */
+  readonly completedAtMs: number;
   readonly news: readonly News[];
   readonly updates: readonly AcceptedUpdate[];
   /** The answers of local activities, in order. */
@@ -66,6 +68,7 @@ export interface TaskReader {
 interface Open {
   readonly completedId: number;
   readonly startedAtMs: number;
+  readonly completedAtMs: number;
   readonly news: readonly News[];
   readonly commands: HistoryEvent[];
 }
@@ -85,7 +88,9 @@ export function createTaskReader(codecs: readonly PayloadCodec[]): TaskReader {
         if (event.workflowTaskStartedEventAttributes) startedAtMs = msOf(event.eventTime);
         if (event.workflowTaskCompletedEventAttributes) {
           if (open !== undefined) tasks.push(await taskOf(open, codecs));
-          open = { completedId: Number(event.eventId), startedAtMs, news, commands: [] };
+          const completedAtMs = msOf(event.eventTime);
+          const completedId = Number(event.eventId);
+          open = { completedId, startedAtMs, completedAtMs, news, commands: [] };
           news = [];
           continue;
         }
@@ -115,8 +120,6 @@ async function newsOf(
   const signal = event.workflowExecutionSignaledEventAttributes;
   if (isSet(signal)) {
     const name = signal.signalName ?? "";
-    // Those of the SDK itself are no news to the fleet.
-    if (name.startsWith("__")) return [];
     const [first, ...others] = signal.input?.payloads ?? [];
     const payload = await decoded(first, codecs);
     const payloads = isSet(payload) ? [payload, ...others] : others;
@@ -152,7 +155,7 @@ async function newsOf(
 }
 
 async function taskOf(
-  { completedId, startedAtMs, news, commands }: Open,
+  { completedId, startedAtMs, completedAtMs, news, commands }: Open,
   codecs: readonly PayloadCodec[],
 ): Promise<WorkflowTask> {
   const updates: WorkflowTask["updates"][number][] = [];
@@ -186,7 +189,7 @@ async function taskOf(
     if (marker?.markerName === LOCAL_ACTIVITY) local.push(await localOf(marker, codecs));
   }
   const lastEvent = Number(commands.at(-1)?.eventId ?? completedId);
-  return { startedAtMs, news, updates, local, timers, lastEvent };
+  return { startedAtMs, completedAtMs, news, updates, local, timers, lastEvent };
 }
 
 /** The name that Temporal's core gives the marker of a local activity. */

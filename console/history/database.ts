@@ -11,6 +11,7 @@ import { closeSync, existsSync, openSync } from "node:fs";
 import { giveToFolderOwner, PRIVATE_FILE } from "../../access/private-files.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { AddedUse } from "../use/use-book.ts";
+import { keepTallies, talliesIn, type Tally } from "./tallies.ts";
 
 export interface LeaseRecord {
   readonly job: string;
@@ -53,6 +54,8 @@ export interface RunRecord {
   readonly startedMs: number | null;
   readonly endedMs: number | null;
   readonly lostGpuSeconds: number | null;
+  /** |measured ÷ expected − 1| of its bandwidth; null where either is unknown. */
+  readonly bandwidthError: number | null;
   readonly outcome: string;
 }
 
@@ -148,6 +151,8 @@ export interface HistoryDatabase {
   readonly countEnded: (beforeMs: number) => number;
   /** Removes them, a thousand in a transaction, and gives the file's free pages back where they are a quarter of it. */
   readonly forgetEnded: (beforeMs: number) => void;
+  /** Over all that was ever written, what was forgotten included; only of a file that was opened for writing. */
+  readonly tallies: () => readonly Tally[];
   readonly all: <Row>(query: string, values: Readonly<Record<string, unknown>>) => readonly Row[];
   readonly close: () => void;
 }
@@ -258,6 +263,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
         const hasUntil = "SELECT 1 FROM pragma_table_info('uses') WHERE name = 'untilMs'";
         if (all(hasUntil, {}).length === 0)
           database.exec("ALTER TABLE uses ADD COLUMN untilMs REAL NOT NULL DEFAULT 0");
+        keepTallies(database);
         database.exec(`PRAGMA user_version = ${String(VERSION)}`);
       })
       .immediate();
@@ -338,6 +344,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
       );
       if (free > 0 && free * 4 >= pages) database.exec("VACUUM");
     },
+    tallies: () => talliesIn(database),
     all,
     close: () => void database.close(),
   };
@@ -358,7 +365,8 @@ const UNNAMED = `
 SELECT DISTINCT job FROM leases WHERE freedMs IS NULL AND grantedMs < :beforeMs
 AND job NOT IN (SELECT job FROM users) ORDER BY job LIMIT :most`;
 const PUT_RUN = `
-UPDATE leases SET startedMs = :startedMs, endedMs = :endedMs, outcome = :outcome, lostGpuSeconds = coalesce(:lostGpuSeconds, lostGpuSeconds)
+UPDATE leases SET startedMs = :startedMs, endedMs = :endedMs, outcome = :outcome, lostGpuSeconds = coalesce(:lostGpuSeconds, lostGpuSeconds),
+  bandwidthError = :bandwidthError
 WHERE job = :job AND lease = :lease`;
 const PUT_JOB = `
 INSERT INTO jobs (job, run, name, tenant, class, user, gpus, tasks, submittedMs, endedMs, outcome, why)

@@ -26,13 +26,17 @@ export function jobRecords(page: JobPage): Pick<ReadJob, "record" | "runs"> {
 
 /** A run that never started ended, too: all that it held was idle. Of one that nobody reported nothing is known, so it has no record. */
 const runRecord = (job: string, attempt: AttemptRow): RunRecord => {
-  const { lease, startedAtMs, endedAtMs, lostGpuSeconds, end } = attempt;
+  const { lease, startedAtMs, endedAtMs, lostGpuSeconds, end, predictedGbs, measuredGbs } = attempt;
   return {
     ...{ job, lease },
     startedMs: startedAtMs ?? null,
     endedMs: endedAtMs ?? null,
     // Also in the place of what the fleet estimated for an eviction that the run outran.
     lostGpuSeconds: lostGpuSeconds ?? (end === undefined ? null : 0),
+    bandwidthError:
+      predictedGbs === undefined || measuredGbs === undefined || !(predictedGbs > 0)
+        ? null
+        : Math.abs(measuredGbs / predictedGbs - 1),
     outcome: end ?? "ended",
   };
 };

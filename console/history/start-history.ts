@@ -30,6 +30,7 @@ import { sendTrace, type TraceTarget } from "../traces/trace-target.ts";
 import { openHistory, type Cursor, type NoticeRow } from "./database.ts";
 import { jobRecords } from "./job-records.ts";
 import { createKeeper, type HistoryKeeper } from "./keeper.ts";
+import type { Tally } from "./tallies.ts";
 
 interface BegunRun {
   readonly runId: string;
@@ -44,6 +45,8 @@ export interface KeptHistory {
   /** Tells those whom `notify:` names of it. */
   readonly idle: (job: IdleJob) => void;
   readonly used: (uses: readonly AddedUse[]) => void;
+  /** Undefined where the database cannot be read. */
+  readonly tallies: () => readonly Tally[] | undefined;
   /** Writes what has gathered. */
   readonly close: () => Promise<void>;
 }
@@ -207,6 +210,14 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
     },
     idle: (job) => keeper.tell(outbox?.ofIdle(job) ?? []),
     used: keeper.used,
+    tallies() {
+      try {
+        return database.tallies();
+      } catch (error) {
+        sayTrouble(error);
+        return undefined;
+      }
+    },
     async close() {
       clearInterval(timer);
       await keeping;

@@ -12,6 +12,7 @@ import { leaseId, token as tokenOf } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import { endedRuns } from "./ended-runs.ts";
+import { ESTIMATE_RESULTS, judgedEstimates } from "./judged-estimates.ts";
 import { quotaClock } from "./quota-clock.ts";
 
 /** 10 ms to a week, in steps of about three. */
@@ -29,6 +30,8 @@ const RUN_BUCKETS: readonly number[] = [
 /** A millisecond to ten seconds: the deadline of a decision is 0.2 s. */
 const CYCLE_BUCKETS: readonly number[] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 1, 3, 10];
 
+const CYCLE_PARTS = ["decide", "apply", "deliver"] as const;
+
 export interface FleetCounters {
   readonly fold: (folded: Folded) => void;
 }
@@ -38,19 +41,22 @@ export function fleetCounters(
   tenantOf: (tenant: string) => string,
 ): FleetCounters {
   const counters = countersOf(registry);
-  const { requests, cycles, candidates, cycleTimes, runs, waits } = counters;
+  const { requests, cycles, candidates, cycleTimes, cycleParts, runs, waits } = counters;
   /** When the leases that are being given up were ordered to be. */
   const ordered = new Map<Lease["id"], number>();
   const quotaWaits = quotaClock();
   beginAtZero(counters);
   return { fold };
 
-  function fold({ event, before, ledger, cycleMs }: Folded): void {
+  function fold({ event, before, ledger, tookMs, writtenMs }: Folded): void {
     countFreed(before, ledger, event.nowMs);
+    for (const result of judgedEstimates(before.ownEstimates, ledger.ownEstimates))
+      counters.estimates.inc({ result });
     requests.inc(Math.max(0, ledger.nextArrival - before.nextArrival));
     for (const note of endedRuns(before.runs, ledger.runs))
       runs.observe({ class: note.class }, (note.endedAtMs - note.grantedAtMs) / 1_000);
     if (event.kind === "delivered") {
+      if (tookMs !== undefined) cycleParts.observe({ part: "deliver" }, tookMs / 1_000);
       for (const id of event.accepted) {
         const lease = before.leases.get(id);
         if (lease === undefined) continue;
@@ -63,11 +69,15 @@ export function fleetCounters(
     quotaWaits.look(plan, ledger, nowMs);
     const { method } = plan.stats;
     cycles.inc({ method });
-    if (cycleMs !== undefined) cycleTimes.observe({ method }, cycleMs / 1_000);
+    if (tookMs !== undefined) {
+      cycleTimes.observe({ method }, tookMs / 1_000);
+      cycleParts.observe({ part: "decide" }, tookMs / 1_000);
+    }
+    if (writtenMs !== undefined) cycleParts.observe({ part: "apply" }, writtenMs / 1_000);
     candidates.inc({ method }, plan.stats.candidates);
     const taken = grantedBy(before, ledger);
     for (const lease of taken) countGrant(lease, nowMs);
-    countItems("grant", { asked: plan.items.length, taken: taken.length });
+    countItems(counters.items, "grant", { asked: plan.items.length, taken: taken.length });
     countEvictions(before, ledger, { evict: plan.evict ?? [], nowMs });
   }
 
@@ -119,16 +129,17 @@ export function fleetCounters(
       preemptions.inc({ class: former.class, reason });
       lost.inc({ class: former.class, reason }, eviction.lostGpuSeconds);
     }
-    countItems("evict", { asked: evict.length, taken });
+    countItems(counters.items, "evict", { asked: evict.length, taken });
   }
+}
 
-  function countItems(
-    kind: "grant" | "evict",
-    { asked, taken }: { readonly asked: number; readonly taken: number },
-  ): void {
-    counters.items.inc({ kind, result: "applied" }, taken);
-    counters.items.inc({ kind, result: "refused" }, Math.max(0, asked - taken));
-  }
+function countItems(
+  items: Counter<"kind" | "result">,
+  kind: "grant" | "evict",
+  { asked, taken }: { readonly asked: number; readonly taken: number },
+): void {
+  items.inc({ kind, result: "applied" }, taken);
+  items.inc({ kind, result: "refused" }, Math.max(0, asked - taken));
 }
 
 const reasonOf = ({ jobId }: Lease, { forJob }: Eviction): "growth" | "preemption" =>
@@ -137,6 +148,8 @@ const reasonOf = ({ jobId }: Lease, { forJob }: Eviction): "growth" | "preemptio
 /** Series whose labels are known are there from the first scrape on, so that their first step counts. */
 function beginAtZero(counters: Counters): void {
   const { preemptions, lost, cycles, items, waits, runs, evictionTimes, cycleTimes } = counters;
+  for (const part of CYCLE_PARTS) counters.cycleParts.zero({ part });
+  for (const result of ESTIMATE_RESULTS) counters.estimates.inc({ result }, 0);
   for (const name of JOB_CLASSES) {
     for (const phase of ["queue", "quota", "deliver"]) waits.zero({ class: name, phase });
     for (const reason of ["preemption", "growth"]) {
@@ -188,6 +201,18 @@ function countersOf(registry: Registry<OpenMetricsContentType>) {
     buckets: [...CYCLE_BUCKETS],
     registers,
   });
+  const cycleParts = new Histogram({
+    name: "orbweaver_cycle_part_seconds",
+    help: "Of a cycle: from the question for a plan to the plan (decide), from the last plan of a workflow task to its place in the history (apply), and from the order to deliver grants to its report (deliver).",
+    labelNames: ["part"],
+    buckets: [...CYCLE_BUCKETS],
+    registers,
+  });
+  const estimates = counter(
+    "start_estimates_total",
+    "The fleet's own start estimates whose job has started: before, within or after the estimated interval.",
+    ["result"],
+  );
   const evictionTimes = new Histogram({
     name: "orbweaver_eviction_seconds",
     help: "From the order to end a lease to its GPUs being free, its class and the order's reason.",
@@ -230,6 +255,8 @@ function countersOf(registry: Registry<OpenMetricsContentType>) {
     cycles,
     candidates,
     cycleTimes,
+    cycleParts,
+    estimates,
     evictionTimes,
     items,
     waits,

@@ -8,7 +8,7 @@ import { Gauge, type OpenMetricsContentType, type Registry } from "prom-client";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { HostId } from "../../domain/values/ids.ts";
-import { deficitsOf } from "../../scheduling/fairness/flow-deficits.ts";
+import { sharesNow } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { hostConditionOf } from "../../scheduling/ledger/rules/grant-check.ts";
 import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
@@ -33,8 +33,13 @@ const GAUGES = {
   oldest_pending_seconds: spec("Age of the job that has waited longest.", "class"),
   lobby_jobs: spec("Jobs that wait outside the fleet, in lobbies.", "class"),
   tenant_gpus: spec(
-    "GPUs that a tenant holds (held), those it waits for (demand), and its quota for all types.",
+    "GPUs that a tenant holds (held), those that are due to it now (due), those it waits for (demand), and its quota for all types.",
     "tenant",
+    "kind",
+  ),
+  flow_gpus: spec(
+    "GPUs that a class holds (held), and those that are due to it now (due).",
+    "class",
     "kind",
   ),
   flow_deficit_gpu_seconds: spec(
@@ -60,6 +65,10 @@ const OF_EACH_CLASS = [
 
 /** `busy` GPUs run a job; an `unusable` one is free on a host that takes no work. */
 type GpuState = "free" | "reserved" | "granted" | "busy" | "vacating" | "unusable";
+const GPU_STATES: readonly GpuState[] = [
+  ...(["free", "reserved", "granted", "busy", "vacating", "unusable"] as const),
+];
+const CONDITIONS = ["ready", "drained", "silent", "fenced", "agentless"] as const;
 type TenantOf = (tenant: string) => string;
 /** Adds to a series; the values of its labels stand in the order of the specification. */
 type Add = (name: GaugeName, value: number, ...labels: readonly string[]) => void;
@@ -96,6 +105,7 @@ export function fleetGauges(
       addHosts(ledger, add);
       addQueue(ledger, add, nowMs);
       addTenants(ledger, add, tenantOf);
+      addShares(ledger, add, { nowMs, tenantOf });
       for (const { name, labels, gauge } of gauges) {
         gauge.reset();
         for (const [key, value] of sums.get(name) ?? []) {
@@ -113,6 +123,9 @@ export function fleetGauges(
 function addHosts(ledger: Ledger, add: Add): void {
   const states = statesOf(ledger);
   for (const { id: cluster, hosts } of ledger.shape.clusters) {
+    for (const condition of CONDITIONS) add("hosts", 0, cluster, condition);
+    for (const type of new Set(hosts.map(({ gpuType }) => gpuType)))
+      for (const state of GPU_STATES) add("gpus", 0, cluster, type, state);
     const free = { gpus: 0, onBroken: 0, largest: 0 };
     for (const { id, gpuCount, gpuType } of hosts) {
       const condition = hostConditionOf(ledger.hosts.get(id));
@@ -150,12 +163,28 @@ function addQueue(ledger: Ledger, add: Add, nowMs: number): void {
     add("oldest_pending_seconds", Math.max(0, nowMs - sinceMs) / 1_000, name);
   for (const { waiting } of intake?.lobbies.values() ?? [])
     for (const name of JOB_CLASSES) add("lobby_jobs", waiting[name], name);
-  for (const flow of deficitsOf(ledger, nowMs)) {
-    add("flow_deficit_gpu_seconds", flow.deficitGpuSeconds, flow.class);
-    add("flow_received_gpu_seconds", flow.receivedGpuSeconds, flow.class);
-  }
   for (const lease of leases.values()) add("leases", 1, lease.class);
   add("dead_letters", deadLetters.length);
+}
+
+function addShares(
+  ledger: Ledger,
+  add: Add,
+  { nowMs, tenantOf }: { readonly nowMs: number; readonly tenantOf: TenantOf },
+): void {
+  for (const name of JOB_CLASSES)
+    for (const kind of ["held", "due"]) add("flow_gpus", 0, name, kind);
+  for (const flow of sharesNow(ledger, nowMs).classes) {
+    add("flow_deficit_gpu_seconds", flow.deficitGpuSeconds, flow.class);
+    add("flow_received_gpu_seconds", flow.receivedGpuSeconds, flow.class);
+    add("flow_gpus", flow.runningGpus, flow.class, "held");
+    add("flow_gpus", flow.dueGpus, flow.class, "due");
+    for (const { tenant, dueGpus } of flow.tenants) {
+      add("tenant_gpus", dueGpus, tenantOf(tenant), "due");
+      // Both are there, so that one can be taken from the other.
+      add("tenant_gpus", 0, tenantOf(tenant), "held");
+    }
+  }
 }
 
 function addTenants({ shape, leases, requests }: Ledger, add: Add, tenantOf: TenantOf): void {

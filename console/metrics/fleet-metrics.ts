@@ -6,7 +6,9 @@ import type { Answer } from "../http/server.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import { fleetCounters } from "./fleet-counters.ts";
 import { fleetGauges } from "./fleet-gauges.ts";
+import { tallyCounters } from "./tally-counters.ts";
 import { useGauges } from "./use-gauges.ts";
+import type { Tally } from "../history/tallies.ts";
 import type { FleetUse } from "../use/follow-use.ts";
 import { tenantLabels } from "./labels.ts";
 
@@ -17,7 +19,13 @@ export interface FleetMetrics {
   /** The exposition; `atMs` is the time of the last event, and `isReached` whether the history can be read. */
   readonly expose: (
     ledger: Ledger,
-    now: { readonly nowMs: number; readonly atMs: number; readonly isReached: boolean },
+    now: {
+      readonly nowMs: number;
+      readonly atMs: number;
+      readonly isReached: boolean;
+      /** Of the history database; absent where none is kept. */
+      readonly tallies?: readonly Tally[] | undefined;
+    },
   ) => Promise<Answer>;
 }
 
@@ -28,6 +36,7 @@ export function createFleetMetrics(): FleetMetrics {
   const { fold } = fleetCounters(registry, tenantOf);
   const gauges = fleetGauges(registry, tenantOf);
   const readUse = useGauges(registry, tenantOf);
+  const readTallies = tallyCounters(registry);
   let use: FleetUse = new Map();
   const registers = [registry];
   const reached = new Gauge({
@@ -43,8 +52,9 @@ export function createFleetMetrics(): FleetMetrics {
   return {
     fold,
     noteUse: (now) => void (use = now),
-    async expose(ledger, { nowMs, atMs, isReached }) {
+    async expose(ledger, { nowMs, atMs, isReached, tallies }) {
       gauges.read(ledger, nowMs);
+      readTallies(tallies);
       readUse(ledger, use);
       reached.set(isReached ? 1 : 0);
       atSeconds.set(atMs / 1_000);

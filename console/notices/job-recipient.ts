@@ -7,7 +7,7 @@ import { ruleOf, shownHost, type JobNoticeRule } from "../../domain/fleet/job-no
 import type { JobNotice } from "../../domain/job/job-notice.ts";
 import type { NoticeRow } from "../history/database.ts";
 import { post, type LookUp } from "./post.ts";
-import { signed, slackBody, wordIn } from "./send.ts";
+import { noticeHeaders, signed, slackBody, wordIn } from "./send.ts";
 
 export interface JobRecipient {
   readonly name: string;
@@ -38,7 +38,8 @@ export interface JobSenderOptions {
 /** Judges the address once more: the fleet file may list it no longer, and a history may hold what no client has checked. */
 export const createJobSender =
   ({ folder, rules, signal, lookUp }: JobSenderOptions) =>
-  async ({ name }: JobRecipient, { id, body }: NoticeRow, nowMs: number): Promise<void> => {
+  async ({ name }: JobRecipient, row: NoticeRow, nowMs: number): Promise<void> => {
+    const { body } = row;
     const address = addressIn(name);
     const rule = ruleOf(address, rules());
     if (rule === undefined) throw new Error("the fleet file lets jobs name it no longer");
@@ -51,5 +52,5 @@ export const createJobSender =
     const { secretFile } = rule;
     const secret = secretFile === undefined ? undefined : await wordIn(folder, secretFile);
     const signature = secret === undefined ? {} : signed(secret, body, nowMs);
-    await post(address, body, { ...options, headers: { "x-orbweaver-notice": id, ...signature } });
+    await post(address, body, { ...options, headers: { ...noticeHeaders(row), ...signature } });
   };

@@ -6,6 +6,7 @@
  * name, the notices of jobs are put by until the jobs' files are read.
  */
 
+import { createHash } from "node:crypto";
 import { ruleOf, type JobNoticeRule } from "../../domain/fleet/job-notices.ts";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
@@ -182,6 +183,13 @@ export function createOutbox({
   };
 }
 
+/** Equal for the same notice of consoles that keep databases of their own; ids alone are alike in fleets of the same name. */
+const keyOf = ({ fleet, id, atMs }: { readonly fleet: string } & Pick<Notice, "id" | "atMs">) =>
+  createHash("sha256")
+    .update(`${fleet} ${id} ${String(atMs)}`)
+    .digest("hex")
+    .slice(0, 32);
+
 function rowOf(
   notice: Notice,
   { fleet, target }: { readonly fleet: string; readonly target: string },
@@ -189,6 +197,7 @@ function rowOf(
   const { id, event, atMs, text, job, hosts, facts } = notice;
   const body = JSON.stringify({
     id,
+    key: keyOf({ fleet, id, atMs }),
     fleet,
     event,
     at: new Date(atMs).toISOString(),

@@ -27,12 +27,18 @@ export const createSender =
     if (webhook !== undefined) {
       const secret = secretFile === undefined ? undefined : await wordIn(folder, secretFile);
       const signature = secret === undefined ? {} : signed(secret, row.body, nowMs);
-      const headers = { "x-orbweaver-notice": row.id, ...signature };
+      const headers = { ...noticeHeaders(row), ...signature };
       await post(webhook, row.body, { headers, signal });
     } else if (slackFile !== undefined) {
       await post(await wordIn(folder, slackFile), slackBody(row.body), { signal });
     } else if (command !== undefined) await run(command, row.body, { cwd: folder, signal });
   };
+
+/** By which a receiver knows a notice that comes twice. */
+export function noticeHeaders({ id, body }: NoticeRow): Record<string, string> {
+  const { key } = JSON.parse(body) as { readonly key?: string };
+  return { "x-orbweaver-notice": id, ...(key !== undefined && { "idempotency-key": key }) };
+}
 
 /** A file that holds one secret. */
 export async function wordIn(folder: string, file: string): Promise<string> {

@@ -21,9 +21,6 @@ export interface LedgerArchive {
   /** Undefined before the first block. */
   readonly at: (ms: number) => Instant | undefined;
   readonly span: () => { readonly fromMs: number; readonly toMs: number } | undefined;
-  /** Puts what was before in front; returns whether there was room for all of it. */
-  readonly prepend: (older: LedgerArchive) => boolean;
-  readonly blocks: () => readonly Block[];
   /** Of closed blocks. */
   readonly bytes: () => number;
 }
@@ -64,7 +61,7 @@ export const ARCHIVE_LIMITS: ArchiveLimits = {
 const LEVEL = 3;
 const SHOWN_PLANS = 20;
 
-export interface Block {
+interface Block {
   readonly fromMs: number;
   readonly toMs: number;
   /** The last time before `toMs` at which something happened in it. */
@@ -132,29 +129,15 @@ export function createLedgerArchive(limits: ArchiveLimits = ARCHIVE_LIMITS): Led
     });
   }
 
-  function prepend(older: LedgerArchive): boolean {
-    const blocks = older.blocks();
-    const more = blocks.reduce((sum, { packed }) => sum + packed.length, 0);
-    if (bytes + more > limits.bytes) return false;
-    closed = [...blocks, ...closed];
-    bytes += more;
-    return true;
-  }
-
   return {
     begin,
     add,
     at,
-    prepend,
     span() {
       const fromMs = closed[0]?.fromMs ?? open?.fromMs;
       if (fromMs === undefined) return undefined;
       const toMs = open?.events.at(-1)?.nowMs ?? open?.fromMs ?? closed.at(-1)?.toMs ?? fromMs;
       return { fromMs, toMs };
-    },
-    blocks() {
-      close();
-      return closed;
     },
     bytes: () => bytes,
   };

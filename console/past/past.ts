@@ -1,17 +1,25 @@
-/** @file What the console shows of the past: the ledger at an instant as a snapshot for browsers, and how far back it goes. */
+/**
+ * @file What the console shows of the past: the ledger at an instant as a snapshot for browsers, and how far back it goes.
+ *
+ * The newest events are kept in memory, as far as there is room. An instant before those is shown from its run, read again from the archive or
+ * Temporal; the runs that were read last stay. So a fleet's size bounds how soon an old instant is shown, and not whether.
+ */
 
 import type { Facts, PastAnswer } from "../../page/wire.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import { isGone, isServersFault } from "../follow/history-pages.ts";
 import { stillOf } from "../view/still.ts";
 import type { ReadEarlierRun } from "./earlier-run.ts";
-import { createLedgerArchive } from "./ledger-archive.ts";
+import {
+  ARCHIVE_LIMITS,
+  createLedgerArchive,
+  type ArchiveLimits,
+  type Instant,
+  type LedgerArchive,
+} from "./ledger-archive.ts";
 
 export interface Past {
-  readonly begin: (run: {
-    readonly ledger: Folded["ledger"];
-    readonly startedAtMs: number;
-    readonly previousRunId: string | undefined;
-  }) => void;
+  readonly begin: (run: KnownRun & { readonly ledger: Folded["ledger"] }) => void;
   readonly add: (folded: Folded) => void;
   /** How far back can be shown at once, and whether there may be more before. */
   readonly reach: () => NonNullable<Facts["past"]> | undefined;
@@ -19,60 +27,129 @@ export interface Past {
   readonly at: (ms: number, facts: Facts) => Promise<PastAnswer | undefined>;
 }
 
+interface KnownRun {
+  readonly runId: string;
+  readonly startedAtMs: number;
+  /** Undefined where there is none, or none any more. */
+  readonly previousRunId: string | undefined;
+}
+
+interface ReadRun extends KnownRun {
+  readonly archive: LedgerArchive;
+}
+
 /** One request reads at most so many runs. */
 const MOST_RUNS = 5;
+const MOST_OPENED = 3;
+/** Fewer, longer blocks: a run is 1,500 events, and a block of a fleet of 6,000 GPUs with 10,000 jobs takes half a megabyte. */
+const RUN_LIMITS = {
+  ...ARCHIVE_LIMITS,
+  ...{ events: 1_000, plans: 200, characters: 4 * 1024 * 1024 },
+};
 
-export function createPast(readEarlier: ReadEarlierRun): Past {
-  const archive = createLedgerArchive();
-  let earlierRunId: string | undefined;
-  let isBegun = false;
-  let reading: Promise<void> | undefined;
+/** `limits`: of what stays in memory of the runs that are followed. */
+export function createPast(
+  readEarlier: ReadEarlierRun,
+  limits: ArchiveLimits = ARCHIVE_LIMITS,
+): Past {
+  const recent = createLedgerArchive(limits);
+  /** Each continued as the next one, the oldest first. */
+  const known: KnownRun[] = [];
+  /** Those that were read again, the last one last. */
+  const opened = new Map<string, Promise<ReadRun>>();
 
-  /** One run more, or none where it is gone or has no room. */
-  async function readOne(): Promise<void> {
-    const runId = earlierRunId;
-    if (runId === undefined) return;
+  function open(runId: string): Promise<ReadRun> {
+    const run = opened.get(runId) ?? read(runId);
+    opened.delete(runId);
+    opened.set(runId, run);
+    const [oldest = ""] = opened.keys();
+    if (opened.size > MOST_OPENED) opened.delete(oldest);
+    return run;
+  }
+
+  async function read(runId: string): Promise<ReadRun> {
+    const archive = createLedgerArchive(RUN_LIMITS);
     try {
-      const older = createLedgerArchive();
       const previousRunId = await readEarlier(runId, {
-        began: older.begin,
-        folded: ({ event, ledger }) => older.add(event, ledger),
+        began: archive.begin,
+        folded: ({ event, ledger }) => archive.add(event, ledger),
       });
-      earlierRunId = archive.prepend(older) ? previousRunId : undefined;
-    } catch {
-      earlierRunId = undefined;
+      const startedAtMs = archive.span()?.fromMs;
+      if (startedAtMs === undefined) throw new Error(`run ${runId} has no events`);
+      return { runId, startedAtMs, previousRunId, archive };
+    } catch (error) {
+      opened.delete(runId);
+      throw error;
     }
   }
 
-  async function at(ms: number, facts: Facts): Promise<PastAnswer | undefined> {
-    for (let runs = 0; runs < MOST_RUNS && earlierRunId !== undefined; runs += 1) {
-      if (ms >= (archive.span()?.fromMs ?? 0)) break;
-      reading ??= readOne().finally(() => (reading = undefined));
-      await reading;
+  /** Learns of one run more; returns whether there was one. */
+  async function reachBack(): Promise<boolean> {
+    const [first] = known;
+    if (first?.previousRunId === undefined) return false;
+    try {
+      const before = await open(first.previousRunId);
+      if (known[0] === first) known.unshift(before);
+      return true;
+    } catch (error) {
+      // A server that does not answer now may do so later.
+      const isOver = isGone(error) || !isServersFault(error);
+      if (isOver && known[0] === first) known[0] = { ...first, previousRunId: undefined };
+      return false;
     }
-    const fromMs = archive.span()?.fromMs;
-    const instant = archive.at(Math.max(ms, fromMs ?? 0));
-    if (instant === undefined) return undefined;
-    const { ledger, plans, ...times } = instant;
-    const shownMs = Math.max(ms, times.atMs);
-    return {
-      ...times,
-      past: { fromMs: fromMs ?? 0, isMore: earlierRunId !== undefined },
-      message: stillOf({ ledger, plans, facts: { ...facts, atMs: times.atMs }, nowMs: shownMs }),
-    };
+  }
+
+  /** Of an instant that memory has no more. */
+  async function earlier(ms: number): Promise<Instant | undefined> {
+    const place = known.filter(({ startedAtMs }) => startedAtMs <= ms).length - 1;
+    const run = known[place];
+    if (run === undefined) return undefined;
+    let { archive } = await open(run.runId);
+    if (place === known.length - 1 && (archive.span()?.toMs ?? 0) < ms) {
+      // It has gone on since it was read.
+      opened.delete(run.runId);
+      ({ archive } = await open(run.runId));
+    }
+    const instant = archive.at(ms);
+    const afterMs = known[place + 1]?.startedAtMs;
+    return instant && { ...(afterMs !== undefined && { afterMs }), ...instant };
+  }
+
+  async function instantAt(ms: number): Promise<Instant | undefined> {
+    const firstMs = known[0]?.startedAtMs ?? 0;
+    const wantedMs = Math.max(ms, firstMs);
+    const recentMs = recent.span()?.fromMs ?? Infinity;
+    const instant = wantedMs < recentMs ? await earlier(wantedMs) : recent.at(wantedMs);
+    if (instant === undefined || instant.beforeMs !== undefined) return instant;
+    // Where nothing is known of the time before, it is before the first event of its run or of what memory has.
+    const beforeMs = instant.atMs - 1;
+    return beforeMs < firstMs ? instant : { ...instant, beforeMs };
+  }
+
+  function reach(): NonNullable<Facts["past"]> | undefined {
+    const [first] = known;
+    return first && { fromMs: first.startedAtMs, isMore: first.previousRunId !== undefined };
   }
 
   return {
-    begin({ ledger, startedAtMs, previousRunId }) {
-      if (!isBegun) earlierRunId = previousRunId;
-      isBegun = true;
-      archive.begin(ledger, startedAtMs);
+    begin({ ledger, runId, startedAtMs, previousRunId }) {
+      recent.begin(ledger, startedAtMs);
+      if (known.at(-1)?.runId !== runId) known.push({ runId, startedAtMs, previousRunId });
     },
-    add: ({ event, ledger }) => archive.add(event, ledger),
-    reach() {
-      const fromMs = archive.span()?.fromMs;
-      return fromMs === undefined ? undefined : { fromMs, isMore: earlierRunId !== undefined };
+    add: ({ event, ledger }) => recent.add(event, ledger),
+    reach,
+    async at(ms, facts) {
+      for (let runs = 0; runs < MOST_RUNS && ms < (reach()?.fromMs ?? 0); runs += 1)
+        if (!(await reachBack())) break;
+      const instant = await instantAt(ms);
+      const past = reach();
+      if (instant === undefined || past === undefined) return undefined;
+      const { ledger, plans, ...times } = instant;
+      const shownMs = Math.max(ms, times.atMs);
+      return {
+        ...{ ...times, past },
+        message: stillOf({ ledger, plans, facts: { ...facts, atMs: times.atMs }, nowMs: shownMs }),
+      };
     },
-    at,
   };
 }

@@ -14,6 +14,7 @@ import type { Policies } from "../cycle/cycle.ts";
 import { DECIDE_POLICIES } from "../cycle/decide.ts";
 import { dueTo, openHoldings } from "../fairness/holdings.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { indexFleet, type FleetIndex } from "../ledger/rules/fleet-index.ts";
 import { holdOf } from "../ledger/rules/queue-holds.ts";
 import { tenantFlow } from "../ledger/rules/flow.ts";
 import { deficitsOf, type ClassDeficit, type TenantDeficit } from "../fairness/flow-deficits.ts";
@@ -49,7 +50,21 @@ export function queueOrder(
   { queue }: Pick<Policies, "queue"> = DECIDE_POLICIES,
 ): QueueOrder {
   const cache = openSchedulerCache(ledger, queue);
-  const { index } = cache.capacity;
+  const shares = sharesNow(ledger, nowMs, cache.capacity.index);
+  const line = [...inOrder(cache, ledger, nowMs)].map((request) => {
+    const reason = ledger.reasons.get(request.jobId);
+    const isReserved = ledger.reservations?.has(request.jobId) === true;
+    return { request, isReserved, ...(reason !== undefined && { reason }) };
+  });
+  return { ...shares, line };
+}
+
+/** What each class and tenant holds, is due and is owed. Cost: O(ledger). */
+export function sharesNow(
+  ledger: Ledger,
+  nowMs: number,
+  index: FleetIndex = indexFleet(ledger.shape),
+): Pick<QueueOrder, "usableGpus" | "classes"> {
   let usableGpus = 0;
   for (const { host } of index.places.values())
     if (hostConditionOf(ledger.hosts.get(host.id)) === undefined) usableGpus += host.gpuCount;
@@ -67,12 +82,7 @@ export function queueOrder(
       ...shared(tenantFlow({ class: deficit.class, tenant: tenant.tenant }), tenant.runningGpus),
     })),
   }));
-  const line = [...inOrder(cache, ledger, nowMs)].map((request) => {
-    const reason = ledger.reasons.get(request.jobId);
-    const isReserved = ledger.reservations?.has(request.jobId) === true;
-    return { request, isReserved, ...(reason !== undefined && { reason }) };
-  });
-  return { usableGpus, classes, line };
+  return { usableGpus, classes };
 }
 
 /** The place of each waiting job in that order, from 1. Every answer about a place is this one. Cost: O(n log n). */

@@ -49,6 +49,9 @@ function shipped(): readonly Shipped[] {
   return [...panels, ...alerts];
 }
 
+/** Told by agents with `--metrics`. */
+const OF_AGENTS = ["bucket", "sum", "count"].map((end) => `orbweaver_ready_seconds_${end}`);
+
 /** Of all series, with the endings that their types have. */
 let names: ReadonlySet<string>;
 
@@ -80,8 +83,24 @@ describe("what is shipped for Prometheus and Grafana", () => {
     expect(all.length).toBeGreaterThan(25);
     for (const { place, expression } of all) {
       const used = expression.match(/\borbweaver_[a-z_]+/g) ?? [];
-      for (const name of used) expect(names, `${place}: ${expression}`).toContain(name);
-      expect(used.length > 0 || expression.includes("up{"), place).toBe(true);
+      for (const name of used)
+        expect([...names, ...OF_AGENTS], `${place}: ${expression}`).toContain(name);
+      // Those of Temporal's SDK are held against a worker's own (test/integration/metrics.test.ts).
+      expect(used.length > 0 || /\b(up\{|temporal_)/.test(expression), place).toBe(true);
+    }
+  });
+
+  it("has the four boards, each of panels that do not overlap", () => {
+    expect(readdirSync(GRAFANA).sort()).toEqual([
+      ...["fleet.json", "latencies.json", "queue.json", "workers.json"],
+    ]);
+    for (const file of readdirSync(GRAFANA)) {
+      const { panels } = JSON.parse(readFileSync(path.join(GRAFANA, file), "utf8")) as {
+        readonly panels: readonly { readonly id: number; readonly gridPos: object }[];
+      };
+      expect(new Set(panels.map(({ id }) => id)).size, file).toBe(panels.length);
+      const places = panels.map(({ gridPos }) => JSON.stringify(gridPos));
+      expect(new Set(places).size, file).toBe(panels.length);
     }
   });
 

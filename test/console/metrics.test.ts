@@ -8,10 +8,13 @@ import type { Answer } from "../../console/http/server.ts";
 import type { Folded } from "../../console/follow/fleet-run.ts";
 import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import { createFleetMetrics } from "../../console/metrics/fleet-metrics.ts";
+import { judgedEstimates } from "../../console/metrics/judged-estimates.ts";
 import { MOST_TENANTS, OTHER_TENANTS, tenantLabels } from "../../console/metrics/labels.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
+import type { JobId } from "../../domain/values/ids.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { KeptEstimate } from "../../scheduling/ledger/rules/start-estimates.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
@@ -105,6 +108,12 @@ describe("the metrics of a fleet", () => {
     const plans = folded.filter(({ event }) => event.kind === "plan");
     expect(sumOf(samples, "orbweaver_cycles_total")).toBe(plans.length);
     expect(sumOf(samples, "orbweaver_cycle_seconds_count")).toBe(plans.length);
+    const parts = (part: string): number =>
+      sumOf(samples, "orbweaver_cycle_part_seconds_count", { part });
+    expect(parts("decide")).toBe(plans.length);
+    expect(parts("apply")).toBeLessThanOrEqual(plans.length);
+    expect(parts("apply") > 0).toBe(plans.length > 0);
+    expect(parts("deliver")).toBe(folded.filter(({ event }) => event.kind === "delivered").length);
     const freed = folded.flatMap(({ before, ledger: after, event }) =>
       [...before.leases.values()].flatMap(({ id, eviction }) =>
         eviction === undefined || after.leases.has(id) ? [] : event.nowMs - eviction.atMs,
@@ -136,10 +145,69 @@ describe("the metrics of a fleet", () => {
         expect(sumOf(samples, "orbweaver_hosts")).toBe(hosts.length);
         expect(sumOf(samples, "orbweaver_pending_jobs")).toBe(ledger.requests.size);
         expect(sumOf(samples, "orbweaver_leases")).toBe(ledger.leases.size);
+        for (const kind of ["held", "due"])
+          expect(sumOf(samples, "orbweaver_flow_gpus", { kind })).toBeLessThanOrEqual(
+            sumOf(samples, "orbweaver_gpus"),
+          );
+        expect(sumOf(samples, "orbweaver_tenant_gpus", { kind: "due" })).toBe(
+          sumOf(samples, "orbweaver_flow_gpus", { kind: "due" }),
+        );
         expect(sumOf(samples, "orbweaver_history_reached")).toBe(0);
       }
     },
   );
+
+  it("say how jobs ended and what their GPU-seconds were worth, where a history database is kept", async () => {
+    const { ledger } = await followed(files[0] ?? "");
+    const metrics = createFleetMetrics();
+    const at = { nowMs: 0, atMs: 0, isReached: true };
+    expect(String((await metrics.expose(ledger, at)).body)).not.toContain("jobs_finished_total{");
+    const tally = { class: "training", end: "stopped" } as const;
+    const samples = samplesOf(
+      await metrics.expose(ledger, {
+        ...at,
+        tallies: [
+          { ...tally, name: "jobs", end: "cancelled", value: 2 },
+          { ...tally, name: "useful", value: 1_500 },
+          { ...tally, name: "lost", value: 500 },
+          { ...tally, name: "predictions", value: 4 },
+          { ...tally, name: "prediction-error", value: 250_000 },
+        ],
+      }),
+    );
+    const labels = { class: "training", end: "stopped" };
+    expect(
+      sumOf(samples, "orbweaver_jobs_finished_total", { class: "training", outcome: "cancelled" }),
+    ).toBe(2);
+    expect(sumOf(samples, "orbweaver_jobs_finished_total")).toBe(2);
+    expect(sumOf(samples, "orbweaver_lease_gpu_seconds_total", { ...labels, kind: "useful" })).toBe(
+      1.5,
+    );
+    expect(sumOf(samples, "orbweaver_lease_gpu_seconds_total", { ...labels, kind: "lost" })).toBe(
+      0.5,
+    );
+    expect(sumOf(samples, "orbweaver_lease_gpu_seconds_total")).toBe(2);
+    expect(sumOf(samples, "orbweaver_bandwidth_predictions_total")).toBe(4);
+    expect(sumOf(samples, "orbweaver_bandwidth_prediction_error_ratio_total")).toBe(0.25);
+  });
+
+  it("judge each start estimate once, by its interval", () => {
+    const estimate = (atMs?: number): KeptEstimate => ({
+      ...{ askedAtMs: 0, fromMs: 10, medianMs: 20, toMs: 30 },
+      outcome:
+        atMs === undefined ? { kind: "waits", jobId: "job" as JobId } : { kind: "started", atMs },
+    });
+    const judge = (
+      before: readonly (number | undefined)[],
+      after: readonly (number | undefined)[],
+    ) => judgedEstimates(before.map(estimate), after.map(estimate));
+    expect(judge([undefined, undefined], [undefined, 5])).toEqual(["before"]);
+    expect(judge([5, undefined, undefined], [5, 30, 31])).toEqual(["within", "after"]);
+    // Equal ones count each, and old ones leave.
+    expect(judge([15, 15, undefined], [15, 15, 15])).toEqual(["within"]);
+    expect(judge([15, 15], [15])).toEqual([]);
+    expect(judgedEstimates(undefined, undefined)).toEqual([]);
+  });
 
   it("bound the tenants that have series of their own", () => {
     const label = tenantLabels(2);

@@ -143,6 +143,20 @@ describe("notices of recorded fleets", () => {
     });
   });
 
+  it("has the key that consoles with databases of their own give the same notice, and no other fleet or time", async () => {
+    const keyBy = async (fleet: string, nowMs: number, more: Partial<JobRecord> = {}) => {
+      const targets = () => [targetOf("t", { on: ["ended"] })];
+      const outbox = createOutbox({ fleet, targets, sinceMs: 0, nowMs: () => nowMs });
+      const [row] = await outbox.ofEnd({ ...RECORD, ...more });
+      return (JSON.parse(row?.body ?? "") as { readonly key: string }).key;
+    };
+    const key = await keyBy("f", 6_000);
+    expect(key).toMatch(/^[0-9a-f]{32}$/);
+    expect(await keyBy("f", 9_000)).toBe(key);
+    expect(await keyBy("g", 6_000)).not.toBe(key);
+    expect(await keyBy("f", 6_000, { endedMs: RECORD.endedMs + 1 })).not.toBe(key);
+  });
+
   it("tells nothing of before anybody was to be told, nor of more than a day ago", async () => {
     const told = async (sinceMs: number, nowMs: number): Promise<number> =>
       (
@@ -325,7 +339,7 @@ describe("sending", () => {
   afterEach(() => servers.splice(0).forEach((server) => server.close()));
   const row: NoticeRow = {
     ...{ id: "ended:j:r", target: "t", atMs: 0 },
-    body: JSON.stringify({ fleet: "eu", text: "<!channel> j & k failed" }),
+    body: JSON.stringify({ key: "k1", fleet: "eu", text: "<!channel> j & k failed" }),
   };
   const signal = new AbortController().signal;
 
@@ -343,7 +357,10 @@ describe("sending", () => {
     expect(got).toMatchObject([
       {
         body: row.body,
-        headers: { "x-orbweaver-notice": row.id, "x-orbweaver-signature": `t=12,v1=${sum}` },
+        headers: {
+          ...{ "x-orbweaver-notice": row.id, "idempotency-key": "k1" },
+          "x-orbweaver-signature": `t=12,v1=${sum}`,
+        },
       },
     ]);
   });

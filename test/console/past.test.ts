@@ -83,7 +83,7 @@ describe("the ledger at an instant", () => {
     expect(back.reverse()).toEqual(times);
   });
 
-  it("forgets the oldest where all is too large, and takes an older run in front where there is room", async () => {
+  it("forgets the oldest where all is too large", async () => {
     const run = await recorded("fleet.first-jobs.json");
     const fill = (limits: typeof SMALL): ReturnType<typeof createLedgerArchive> => {
       const archive = createLedgerArchive(limits);
@@ -99,24 +99,19 @@ describe("the ledger at an instant", () => {
     expect(packLedger(small.at(fromMs)?.ledger ?? run.opened)).toEqual(
       packLedger(ledgerAt(run, fromMs)),
     );
-    expect(small.prepend(fill(SMALL))).toBe(false);
-    const later = createLedgerArchive(SMALL);
-    later.begin(run.folded.at(-1)?.ledger ?? run.opened, Number.MAX_SAFE_INTEGER);
-    expect(later.prepend(fill(SMALL))).toBe(true);
-    expect(later.span()?.fromMs).toBe(run.startedAtMs);
-    expect(packLedger(later.at(fromMs)?.ledger ?? run.opened)).toEqual(
-      packLedger(ledgerAt(run, fromMs)),
-    );
   });
 });
 
-describe("the page of an instant", () => {
-  const facts = { fleet: "f", atMs: 1 };
+const facts = { fleet: "f", atMs: 1 };
 
+describe("the page of an instant", () => {
   it("shows the rows that browsers had seen then", async () => {
     const run = await recorded("fleet.preempting.json");
     const past = createPast(() => Promise.reject(new Error("there is no run before")));
-    past.begin({ ledger: run.opened, startedAtMs: run.startedAtMs, previousRunId: undefined });
+    past.begin({
+      ...{ runId: "run-1", ledger: run.opened, startedAtMs: run.startedAtMs },
+      previousRunId: undefined,
+    });
     for (const one of run.folded) past.add(one);
     for (const { event } of run.folded) {
       const answer = await past.at(event.nowMs, facts);
@@ -143,7 +138,7 @@ describe("the page of an instant", () => {
     });
     const last = run.folded.at(-1)?.ledger ?? run.opened;
     const startedAtMs = (run.folded.at(-1)?.event.nowMs ?? 0) + 1;
-    past.begin({ ledger: last, startedAtMs, previousRunId: "run-0" });
+    past.begin({ runId: "run-1", ledger: last, startedAtMs, previousRunId: "run-0" });
     expect(past.reach()).toEqual({ fromMs: startedAtMs, isMore: true });
     expect(asked).toEqual([]);
     const [one, other] = await Promise.all([
@@ -155,6 +150,74 @@ describe("the page of an instant", () => {
     const earliest = await past.at(0, facts);
     expect(earliest?.past).toEqual({ fromMs: run.startedAtMs, isMore: false });
     expect(asked).toEqual(["run-0", "gone"]);
+  });
+});
+
+describe("a past for which memory has no room", () => {
+  /** The run played a second later each time, until it is larger than what is kept; nothing changes the fleet but the run itself. */
+  it("is read from its run again, the newest one included, and every instant equals the recorded one", async () => {
+    const run = await recorded("fleet.preempting.json");
+    const lengthMs = (run.folded.at(-1)?.event.nowMs ?? 0) - run.startedAtMs + 10;
+    const asked: string[] = [];
+    const later = (times: number): Recorded => ({
+      opened: run.opened,
+      startedAtMs: run.startedAtMs + times * lengthMs,
+      folded: run.folded.map((one) => ({
+        ...one,
+        event: { ...one.event, nowMs: one.event.nowMs + times * lengthMs },
+      })),
+    });
+    const runs = [0, 1, 2, 3, 4].map(later);
+    let isAway = false;
+    const past = createPast(
+      (runId, listener) => {
+        asked.push(runId);
+        if (isAway) return Promise.reject(Object.assign(new Error("away"), { code: 14 }));
+        const { opened, startedAtMs, folded } = runs[Number(runId)] ?? run;
+        listener.began(opened, startedAtMs);
+        folded.forEach(listener.folded);
+        const before = Number(runId) - 1;
+        return Promise.resolve(before < 0 ? undefined : String(before));
+      },
+      { ...SMALL, bytes: 1 },
+    );
+    for (const at of [2, 3, 4]) {
+      const { opened, startedAtMs, folded } = runs[at] ?? run;
+      const previousRunId = String(at - 1);
+      past.begin({ runId: String(at), ledger: opened, startedAtMs, previousRunId });
+      folded.forEach(past.add);
+    }
+    const firstMs = runs[2]?.startedAtMs ?? 0;
+    expect(past.reach()).toEqual({ fromMs: firstMs, isMore: true });
+    // What cannot be read now is asked for again.
+    isAway = true;
+    expect((await past.at(firstMs - 1, facts).catch(() => undefined))?.past.isMore).not.toBe(false);
+    isAway = false;
+    for (const at of [4, 2, 0, 1, 3])
+      for (const { event } of runs[at]?.folded ?? []) {
+        const ms = event.nowMs;
+        const of = runs[at] ?? run;
+        const shown = (await past.at(ms, facts))?.message.changes?.leases?.set;
+        const leases = ledgerAt(of, ms).leases;
+        expect(Object.keys(shown ?? {}).sort()).toEqual([...leases.keys()].sort());
+      }
+    expect(past.reach()).toEqual({ fromMs: run.startedAtMs, isMore: false });
+    // Three runs stay, so going through one reads it once.
+    expect(asked.length).toBeLessThan(12);
+    // From event to event, through all runs and back.
+    const forth: number[] = [];
+    for (let ms: number | undefined = run.startedAtMs; ms !== undefined;) {
+      forth.push(ms);
+      ms = (await past.at(ms, facts))?.afterMs;
+    }
+    const times = runs.flatMap(({ startedAtMs, folded }) => [
+      ...new Set([startedAtMs, ...folded.map(({ event }) => event.nowMs)]),
+    ]);
+    expect(forth).toEqual(times);
+    let steps = 0;
+    for (let ms = times.at(-1); ms !== undefined; steps += 1)
+      ms = (await past.at(ms, facts))?.beforeMs;
+    expect(steps).toBeGreaterThanOrEqual(times.length);
   });
 });
 

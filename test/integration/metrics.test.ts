@@ -13,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { stringify } from "yaml";
 import type { JobPage } from "../../page/job-wire.ts";
 import type { PastAnswer } from "../../page/wire.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
@@ -33,8 +34,9 @@ let url: string;
 let ended: string;
 let waits: string;
 
-/** Of the one agent. */
+/** Of the one agent, and of a worker. */
 let agentMetrics: string;
+let workerMetrics: string;
 
 beforeAll(async () => {
   agentMetrics = `127.0.0.1:${String(await drawFreePort())}`;
@@ -102,6 +104,18 @@ it("counts what a live fleet does, without a wake of it", async () => {
     expect(has(`orbweaver_${name}`), name).toBe(true);
   for (const name of ["fragmentation_ratio", "plan_items_total", "oldest_pending_seconds"])
     expect(has(`orbweaver_${name}`), name).toBe(true);
+});
+
+it("follows signals that nobody knows, those with Temporal's own prefix too", async () => {
+  const fleet = world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
+  for (const name of ["strange", "__strange", "__temporal_strange"]) await fleet.signal(name, 1);
+  const { deadLetters } = await world.until(
+    "all three are kept",
+    (ledger) => ledger.deadLetters.length >= 3,
+  );
+  await expect
+    .poll(async () => valueOf(await scrape(), "orbweaver_dead_letters "), { timeout: 120_000 })
+    .toBe(deadLetters.length);
 });
 
 it("follows a job's own history while its page is open, once for all browsers", async () => {
@@ -240,6 +254,25 @@ it("a worker serves the metrics of Temporal's SDK where it is asked to", async (
   };
   await expect.poll(polls).toContain(`fleet="${world.fleet}"`);
   expect(await polls()).toContain('role="jobs"');
+  workerMetrics = address;
+  // Alone it does all that jobs do, so that it has all that the board of workers shows.
+  await world.kill("jobs");
+  const { jobId } = await world.orbweaver.submit({
+    ...{ name: "measured", class: "inference", gang: { gpus: 1 }, run: { command: ["true"] } },
+  });
+  await world.temporal.workflow.getHandle(jobId).result();
+  const board = readFileSync(path.join(ROOT, "deploy/grafana/workers.json"), "utf8");
+  const named = new Set(board.match(/\btemporal_[a-z_]+/g));
+  named.delete("temporal_request_failure");
+  expect(named.size).toBeGreaterThan(5);
+  await expect
+    .poll(async () => {
+      const texts = await Promise.all(
+        [address, agentMetrics].map(async (at) => (await fetch(`http://${at}/metrics`)).text()),
+      );
+      return [...named].filter((name) => !texts.some((text) => text.includes(`\n${name}{`)));
+    })
+    .toEqual([]);
   const taken = ["worker", "--role", "jobs", "--metrics", address];
   const second = await world.cli(taken);
   expect(second.code).toBe(2);
@@ -255,7 +288,18 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
     const target = new URL(url).host;
     writeFileSync(
       config,
-      `scrape_configs: [{ job_name: orbweaver, scrape_interval: 1s, static_configs: [{ targets: ["${target}"], labels: { fleet: f } }] }]\n`,
+      stringify({
+        scrape_configs: [
+          {
+            ...{ job_name: "orbweaver", scrape_interval: "1s" },
+            static_configs: [{ targets: [target], labels: { fleet: "f" } }],
+          },
+          {
+            ...{ job_name: "orbweaver-workers", scrape_interval: "1s" },
+            static_configs: [{ targets: [agentMetrics, workerMetrics] }],
+          },
+        ],
+      }),
     );
     const server = spawn(
       "prometheus",
@@ -277,18 +321,22 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
     };
     try {
       // `rate` needs two scrapes.
-      await expect
-        .poll(() => ask("count_over_time(orbweaver_leases[1m]) >= 3").catch(() => 0), {
-          timeout: 120_000,
-        })
-        .toBeGreaterThan(0);
+      for (const series of ["orbweaver_leases", "temporal_num_pollers"])
+        await expect
+          .poll(() => ask(`count_over_time(${series}[1m]) >= 3`).catch(() => 0), {
+            timeout: 120_000,
+          })
+          .toBeGreaterThan(0);
       const folder = path.join(ROOT, "deploy/grafana");
       for (const file of readdirSync(folder)) {
         const { panels } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as {
           readonly panels: readonly { readonly targets: readonly { readonly expr: string }[] }[];
         };
         for (const { expr } of panels.flatMap(({ targets }) => targets))
-          expect(await ask(expr), `${file}: ${expr}`).toBeGreaterThan(0);
+          // What a worker has done once may have been just now.
+          await expect
+            .poll(() => ask(expr), { message: `${file}: ${expr}`, timeout: 30_000 })
+            .toBeGreaterThan(0);
       }
     } finally {
       const gone = once(server, "exit");
