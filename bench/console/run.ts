@@ -4,6 +4,7 @@ import { atMost, unmeasured, type Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest } from "../bench.ts";
 import type { ConsolePart } from "../console.ts";
 import { openBrowser, whyNoBrowser } from "./chromium.ts";
+import { measureLargePast } from "./large-past.ts";
 import { measureLive } from "./live-part.ts";
 import { measurePage, pageBars, PAGE_TARGETS } from "./page-part.ts";
 import { measureScrape } from "./scrape-part.ts";
@@ -12,6 +13,7 @@ export async function runConsole(request: BenchRequest): Promise<BenchAnswer> {
   const chosen = new Set(request.chosen("only"));
   const isChosen = (part: ConsolePart): boolean => chosen.has(part);
   const bars: Bar[] = [];
+  if (isChosen("past")) bars.push(...(await measureLargePast(request)));
   if (isChosen("scrape")) bars.push(...(await measureScrape(request)));
   const why = await whyNoBrowser();
   const browser = why === undefined ? await openBrowser() : undefined;

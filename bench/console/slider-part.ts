@@ -68,7 +68,7 @@ export async function shownAt(url: string, ms: number): Promise<PastAnswer> {
 }
 
 /** Of all that comes from the ledger; decisions come from the events before it. */
-function rowsHash({ order, changes = {} }: Message): string {
+export function rowsHash({ order, changes = {} }: Message): string {
   const { hosts, leases, reservations, requests, reasons, flows } = changes;
   return hashOf({ order, hosts, leases, reservations, requests, reasons, flows });
 }

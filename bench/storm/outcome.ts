@@ -1,6 +1,6 @@
 /** @file The bars of a storm. */
 
-import { atLeast, atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
+import { atLeast, atMost, barOf, exactly, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import { quantile } from "../statistics.ts";
 import type { StormOutcome } from "./storm.ts";
 import type { Recovery } from "./control-faults.ts";
@@ -9,7 +9,7 @@ const SERVER_RECOVERY_MS = 5_000;
 const FLEET_RECOVERY_MS = 10_000;
 
 export function stormBars(
-  { faults, jobs, findings, recoveries, replays }: StormOutcome,
+  { faults, jobs, findings, books, recoveries, replays }: StormOutcome,
   wantedFaults: number,
 ): readonly Bar[] {
   const of = (which: Recovery["of"]): number[] =>
@@ -26,6 +26,12 @@ export function stormBars(
     none("leases-leaked", "leases", findings.leaked),
     none("gpus-in-two-leases", "GPUs", findings.doubleLeased),
     none("ledger-against-hosts", "differences", findings.disagreements),
+    books === undefined
+      ? unmeasured(
+          { id: "books-against-histories", unit: "differences", target: exactly(0) },
+          "the server cannot hand out a run of the fleet any more",
+        )
+      : none("books-against-histories", "differences", books),
     barOf({
       id: "server-return-to-grant-p99",
       unit: "ms",

@@ -13,6 +13,7 @@ import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { drawFrom, type Draw } from "../statistics.ts";
 import { release } from "./arrivals.ts";
+import { openBooks, type StormBooks } from "./books.ts";
 import type { Recovery } from "./control-faults.ts";
 import { replayAll, type Replays } from "./histories.ts";
 import { killAll, leftProcesses } from "../live/left-processes.ts";
@@ -48,6 +49,8 @@ export interface StormOutcome {
   /** Processes that the witness saw start. */
   readonly starts: number;
   readonly findings: Findings;
+  /** Differences between the console's books and the histories; absent where a run cannot be read any more. */
+  readonly books?: readonly string[];
   readonly recoveries: readonly Recovery[];
   readonly replays: Replays;
   /** Ends of workers and agents that the storm had not killed; a supervisor started them again. */
@@ -96,7 +99,9 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
     restartPauseMs: () =>
       RESTART_PAUSE_MS[0] + pauses.unit() * (RESTART_PAUSE_MS[1] - RESTART_PAUSE_MS[0]),
   });
+  let books: StormBooks | undefined;
   try {
+    books = await openBooks(site, say);
     const storm = await faultMix(site, {
       steps,
       openJobs: DEFAULTS.openJobs,
@@ -106,13 +111,16 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
     });
     say("the storm is over; waiting for what is left of it");
     await settle(site, storm.jobs, say);
+    const differences = await books.differences(storm.jobs);
     outcome = await lookBack(site, storm, {
       seed,
+      ...(differences !== undefined && { books: differences }),
       replayedJobs: options.replayedJobs ?? DEFAULTS.replayedJobs,
       draw: samples,
     });
     writeFileSync(join(folder, "outcome.json"), JSON.stringify(outcome, undefined, 1));
   } finally {
+    await books?.close();
     await site.close();
     // What a failed storm has left behind must not outlive it.
     killAll(leftProcesses(site.stateDir));
@@ -161,7 +169,12 @@ async function settle(
 async function lookBack(
   site: Site,
   { jobs, counts, recoveries }: FaultMix,
-  { seed, replayedJobs, draw }: { seed: number; replayedJobs: number; draw: Draw },
+  {
+    seed,
+    books,
+    replayedJobs,
+    draw,
+  }: { seed: number; books?: readonly string[]; replayedJobs: number; draw: Draw },
 ): Promise<StormOutcome> {
   const findings = await inspect(site, { jobs, isUpgraded: counts.has("upgrade") });
   const replays = await replayAll(site.client, { folder: site.folder, jobs: replayedJobs, draw });
@@ -172,12 +185,14 @@ async function lookBack(
     jobs: jobs.length,
     starts: readWitness(site).filter(({ kind }) => kind === "start").length,
     findings,
+    ...(books !== undefined && { books }),
     recoveries,
     replays,
     ownEnds: site.supervisors.flatMap((supervisor) => supervisor.ownEnds()),
   };
 }
 
-export const hasFindings = ({ findings, replays }: StormOutcome): boolean =>
+export const hasFindings = ({ findings, books = [], replays }: StormOutcome): boolean =>
+  books.length > 0 ||
   Object.values(findings).some((lines: readonly string[]) => lines.length > 0) ||
   replays.failed.length > 0;

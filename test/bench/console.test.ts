@@ -1,7 +1,9 @@
 /** @file `bench console` without a browser and without a server: what a trace says of frames, the hash of what is compared, a scrape in small. */
 
 import { expect, test } from "vitest";
+import type { BenchRequest } from "../../bench/bench.ts";
 import { hashOf } from "../../bench/console/folded-histories.ts";
+import { measureLargePast } from "../../bench/console/large-past.ts";
 import { readTrace } from "../../bench/console/thread-trace.ts";
 import { measureScrape } from "../../bench/console/scrape-part.ts";
 
@@ -31,18 +33,32 @@ test("what is the same in another order of keys has the same hash, and nothing e
   expect(hashOf({ a: [{ b: 3, c: 2 }, 1] })).not.toBe(hashOf(one));
 });
 
+const requestOf = (sizes: Readonly<Record<string, number>>): BenchRequest => ({
+  seed: 1,
+  size: (name) => sizes[name] ?? 0,
+  text: () => undefined,
+  flag: () => false,
+  chosen: () => [],
+  say: () => undefined,
+  interrupted: new AbortController().signal,
+  env: {},
+});
+
+test("every instant of a small fleet that changes over two runs is shown as it was", async () => {
+  const bars = await measureLargePast(
+    requestOf({ hosts: 8, waiting: 20, cycles: 8, instants: 30 }),
+  );
+  expect(bars.map(({ id, got }) => [id, typeof got])).toEqual([
+    ...["slider-large-equal", "slider-large-time", "slider-large-time-cpu"].map((id) => [
+      id,
+      "number",
+    ]),
+  ]);
+  expect(bars[0]?.got).toBe(30);
+});
+
 test("a scrape of a small full fleet has series of its tenants and of the use of its hosts", async () => {
-  const sizes: Readonly<Record<string, number>> = { hosts: 40, waiting: 60 };
-  const bars = await measureScrape({
-    seed: 1,
-    size: (name) => sizes[name] ?? 0,
-    text: () => undefined,
-    flag: () => false,
-    chosen: () => [],
-    say: () => undefined,
-    interrupted: new AbortController().signal,
-    env: {},
-  });
+  const bars = await measureScrape(requestOf({ hosts: 40, waiting: 60 }));
   expect(bars.map(({ id }) => id)).toEqual(["scrape-time", "scrape-time-cpu", "scrape-series"]);
   const series = bars.at(-1)?.got ?? 0;
   expect(series).toBeGreaterThan(4 * 40);
