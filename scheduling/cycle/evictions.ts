@@ -77,7 +77,7 @@ export function preempt(
   const found =
     byRight(ofOthers) ??
     overReservations(reservations, gang, {
-      isVain: () => !mayEvictBy(ofOthers, gang, account),
+      mayEvict: () => mayEvictBy(ofOthers, gang, account),
       search: (behind) => byRight(ofOthers, behind),
     });
   if (found !== undefined) return found;
@@ -100,17 +100,17 @@ export function preempt(
 }
 
 /**
- * With what is reserved for requests behind it, which then wait for other GPUs; undefined where nothing is, or no eviction would help. A vain
- * search is not made: it would leave the reservations in another order alone.
+ * With what is reserved for requests behind it, which then wait for other GPUs; undefined where nothing is, or no eviction would help. A search
+ * that can find nobody is not made: it would only leave the reservations in another order.
  */
 function overReservations(
   reservations: ReservationSet,
   gang: PendingRequest,
   {
-    isVain,
+    mayEvict,
     search,
   }: {
-    readonly isVain: () => boolean;
+    readonly mayEvict: () => boolean;
     readonly search: (behind: ReadonlyMap<HostId, number>) => EvictionSet | undefined;
   },
 ): EvictionSet | undefined {
@@ -118,7 +118,7 @@ function overReservations(
     ({ jobId }) => jobId !== INFERENCE_HEADROOM || gang.class === "inference",
   );
   if (behind.length === 0) return undefined;
-  if (isVain()) {
+  if (!mayEvict()) {
     touchInTrial(reservations, behind, () => {
       touchOwn(reservations, gang.jobId);
     });

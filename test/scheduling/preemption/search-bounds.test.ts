@@ -275,12 +275,12 @@ test("a search is vain only where no eviction is found, with or without what oth
       const ledger = isReserved ? withReservations(before, rest) : before;
       const { view, preemption } = viewOf(ledger, NOW_MS);
       const request = requestOf(ledger, "asks");
-      const isVain = !mayEvictBy(rights, request, preemption);
+      const isNobody = !mayEvictBy(rights, request, preemption);
       if (isReserved) noteReservation(view.capacity, rest, undefined);
       const plan = planPreemption(request, view, { preemption, place: plainPlace, rights });
-      if (isVain) counts.vain += 1;
+      if (isNobody) counts.vain += 1;
       if (plan !== undefined) counts.found += 1;
-      if (isVain) expect(plan).toBeUndefined();
+      if (isNobody) expect(plan).toBeUndefined();
     }),
     { numRuns: caseCount(300) },
   );
