@@ -119,9 +119,8 @@ function overReservations(
   );
   if (behind.length === 0) return undefined;
   if (!mayEvict()) {
-    touchInTrial(reservations, behind, () => {
-      touchOwn(reservations, gang.jobId);
-    });
+    const jobs = behind.map(({ jobId }) => jobId);
+    touchInTrial(reservations, jobs, () => touchOwn(reservations, gang.jobId));
     return undefined;
   }
   return withTrial(reservations, (release) => {

@@ -67,15 +67,15 @@ export function touchOwn(reservations: ReservationSet, job: JobId): void {
   if (own !== undefined) change(reservations, job, own);
 }
 
-/** As a trial leaves them that releases these reservations and takes nothing; `within`: what it touches meanwhile. */
+/** As a trial leaves them that releases the reservations of these jobs and takes nothing; `within`: what it touches meanwhile. */
 export function touchInTrial(
   reservations: ReservationSet,
-  released: readonly Reservation[],
+  jobs: readonly JobId[],
   within: () => void,
 ): void {
-  for (const each of released) change(reservations, each.jobId, each);
+  for (const job of jobs) touchOwn(reservations, job);
   within();
-  for (const each of [...released].reverse()) change(reservations, each.jobId, each);
+  for (const job of [...jobs].reverse()) touchOwn(reservations, job);
 }
 
 /** What an attempt finds while the job's own reservation is off the capacity. */

@@ -4,7 +4,14 @@ import { describe, expect, test } from "vitest";
 import { jobId } from "../../../domain/values/ids.ts";
 import { fleetCounts } from "../../../scheduling/cycle/fleet-counts.ts";
 import { reservationOf } from "../../../scheduling/reservation/reservation-set.ts";
-import { commit, rollback, withoutOwn, withTrial } from "../../../scheduling/reservation/trial.ts";
+import {
+  commit,
+  rollback,
+  touchInTrial,
+  touchOwn,
+  withoutOwn,
+  withTrial,
+} from "../../../scheduling/reservation/trial.ts";
 import { gpus } from "../builders.ts";
 import { H0, ledgerWith, openSet, reserved } from "./reservations.ts";
 
@@ -45,6 +52,26 @@ describe("a trial", () => {
           expect(reservations).toMatchObject({ openings: 0, changes: 0 });
         },
       ),
+    );
+  });
+
+  test("that takes nothing leaves the order that a touch of the same jobs leaves, and what each has reserved", () => {
+    const jobs = fc.uniqueArray(fc.constantFrom(...JOBS), { maxLength: 4 });
+    fc.assert(
+      fc.property(jobs, fc.constantFrom(...JOBS), (released, own) => {
+        const [tried, touched] = [open().reservations, open().reservations];
+        withTrial(tried, (release) => {
+          for (const job of released) release(job);
+          touchOwn(tried, own);
+          return rollback(undefined);
+        });
+        touchInTrial(touched, released, () => touchOwn(touched, own));
+        const orderIn = ({ capacity, changed }: typeof tried) => [
+          [...capacity.reserved.byJob],
+          [...changed],
+        ];
+        expect(orderIn(touched)).toEqual(orderIn(tried));
+      }),
     );
   });
 
