@@ -9,6 +9,8 @@ export interface Sample {
   readonly ms: number;
   /** Whose iteration it is: times of different jobs are compared by their ratios to the same arm only. Absent: all of one. */
   readonly run?: string;
+  /** Of the policy in force. Absent where every long stretch of one arm was decided for. */
+  readonly version?: number;
 }
 
 export type Choice =

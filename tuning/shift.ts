@@ -24,7 +24,7 @@ export const SHIFT = Object.freeze({
   certainChange: 0.5,
   p: 1e-4,
   probeAfter: 240,
-  /** Times are never under way for so many iterations. */
+  /** Times are seldom under way for so many iterations: where steps take milliseconds, or the tuner was away. */
   inUse: 96,
   /** Of one arm. */
   probes: 2,
@@ -129,15 +129,31 @@ function changeAt(samples: readonly Sample[], end: number): number {
   return isLarge && isSmallerTest(before, recent).p < SHIFT.p ? change : 0;
 }
 
-/** The arm of the latest stretch that is too long for a wait for times: it was decided for. */
+/**
+ * The arm of the latest long stretch that was decided for. It is too long for most waits for times, and where samples tell the policy in force,
+ * what ran under one that tried several arms was such a wait, however long.
+ */
 export function inUseOf(epoch: readonly Sample[]): Arm | undefined {
+  const waits = versionsThatTried(epoch);
   let length = 0;
   for (let at = epoch.length - 1; at >= 0; at -= 1) {
     const [sample, after] = [epoch[at], epoch[at + 1]];
-    length = sample?.arm === after?.arm && sample?.run === after?.run ? length + 1 : 1;
+    if (sample?.arm !== after?.arm || sample?.run !== after?.run) length = 0;
+    if (sample?.version === undefined || !waits.has(sample.version)) length += 1;
     if (length >= SHIFT.inUse) return sample?.arm;
   }
   return undefined;
+}
+
+function versionsThatTried(epoch: readonly Sample[]): ReadonlySet<number> {
+  const first = new Map<number, Arm>();
+  const found = new Set<number>();
+  for (const { arm, version } of epoch) {
+    if (version === undefined) continue;
+    if ((first.get(version) ?? arm) !== arm) found.add(version);
+    first.set(version, arm);
+  }
+  return found;
 }
 
 export const isLongInUse = (epoch: readonly Sample[]): boolean =>

@@ -99,15 +99,16 @@ interface RowQuestion {
 
 function tunedRow(question: RowQuestion): TunedRow {
   const { key, arms, samples } = question;
-  const known: readonly StepSample[] = samples.flatMap(({ arm, micros, slowestMicros, run }) =>
-    isArm(arm)
-      ? [
-          {
-            ...{ arm, ms: micros / 1000, run: String(run) },
-            ...(slowestMicros !== undefined && { collectiveMs: slowestMicros / 1000 }),
-          },
-        ]
-      : [],
+  const known: readonly StepSample[] = samples.flatMap(
+    ({ arm, micros, slowestMicros, version, run }) =>
+      isArm(arm)
+        ? [
+            {
+              ...{ arm, ms: micros / 1000, run: String(run), version },
+              ...(slowestMicros !== undefined && { collectiveMs: slowestMicros / 1000 }),
+            },
+          ]
+        : [],
   );
   const { former } = question;
   const { choice, stale: shiftedAt } = timedChoice(known, arms, {

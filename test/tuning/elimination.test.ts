@@ -349,6 +349,18 @@ describe("an arm that was in use for long", () => {
     expect(eliminationChoice(waited, arms).kind).toBe("explore");
   });
 
+  it("does not stay for a wait under the policy that tried the arms, however long that was", () => {
+    const under = (version: number, samples: readonly Sample[]): readonly Sample[] =>
+      samples.map((sample) => ({ ...sample, version }));
+    const long = many("tree/simple", 95, 120);
+    const waited = under(7, [...rest, ...long]);
+    expect(eliminationChoice(waited, arms).kind).toBe("explore");
+    const decided = [...under(7, rest), ...under(8, long)];
+    expect(eliminationChoice(decided, arms)).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+    const probed = [...decided, ...under(9, [{ arm: "auto", ms: 100 }, ...long.slice(0, 40)])];
+    expect(eliminationChoice(probed, arms)).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+  });
+
   it("leaves for AUTO when that is ahead", () => {
     const slower = [...rest, ...many("tree/simple", 95, 120), ...many("auto", 80, 12)];
     const choice = eliminationChoice(slower, arms);
