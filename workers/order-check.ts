@@ -20,7 +20,7 @@ import type { HostId } from "../domain/values/ids.ts";
 import type { LeaseOrder, RunActivities, RunOrder } from "../protocol/agent-contract.ts";
 import { fleetWorkflowId, jobOfLogSession } from "../protocol/messages.ts";
 import { PROOF_AGE_MS, PROOF_MEMO, READER_CONTENT } from "../protocol/signed-job.ts";
-import { firstRunOf, memoOf } from "./workflow-memo.ts";
+import { memoOf, startOf, type WorkflowRun } from "./workflow-memo.ts";
 
 export interface HostAccess {
   readonly fleet: string;
@@ -43,10 +43,10 @@ export function orderCheck(client: Client, access: HostAccess): OrderCheck {
   return {
     lease: async (order, stored) => {
       const sender = senderId();
-      const isJobs =
-        stored !== undefined && stored.token === order.token && stored.jobId === order.jobId;
-      if (isJobs && (await isSameWorkflow(client, stored))) return undefined;
-      return ticketRefusal(order, { access, sender });
+      const known = stored?.jobId === order.jobId ? stored : undefined;
+      const isJobs = known !== undefined && (await isSameWorkflow(client, known));
+      if (isJobs && known.token === order.token) return undefined;
+      return ticketRefusal(order, { access, sender, isLater: known !== undefined && !isJobs });
     },
     logs: async (query, stored) => {
       const { trust } = access;
@@ -55,7 +55,7 @@ export function orderCheck(client: Client, access: HostAccess): OrderCheck {
       if (jobOfLogSession(session.workflowId) !== query.jobId)
         return `its session is ${session.workflowId}, which is none for this job`;
       const known = readers.get(session.workflowId);
-      if (known !== undefined && known.runId !== session.runId)
+      if (known !== undefined && !(await goesOn(client, session, known.runId)))
         return "its session is over, and its signature is good for that one alone";
       const reader = known?.reader ?? (await readerOf(client, session));
       if ("refused" in reader) return reader.refused;
@@ -82,7 +82,7 @@ interface Reader {
 /** Who reads, by the signature in the memo of its session. */
 async function readerOf(
   client: Client,
-  session: { readonly workflowId: string; readonly runId: string },
+  session: WorkflowRun,
 ): Promise<Reader | { readonly refused: string }> {
   const { memo } = await memoOf(client, session);
   const check = checkJobProof(memo[PROOF_MEMO], {
@@ -97,7 +97,16 @@ async function readerOf(
 
 function ticketRefusal(
   order: LeaseOrder,
-  { access, sender }: { readonly access: HostAccess; readonly sender: string },
+  {
+    access,
+    sender,
+    isLater,
+  }: {
+    readonly access: HostAccess;
+    readonly sender: string;
+    /** Another workflow has given the order that is stored. */
+    readonly isLater: boolean;
+  },
 ): string | undefined {
   const check = checkTicket(order.ticket, access.believed());
   if (check.kind !== "good") return check.reason;
@@ -105,10 +114,14 @@ function ticketRefusal(
   const mismatch = ticketMismatch(ticket, ticketUse(order, access));
   if (mismatch !== undefined) return mismatch;
   // Everybody may carry a stop ticket to the host: the fleet wants the lease ended.
-  return ticket.kind === "stop" || sender === ticket.job
-    ? undefined
-    : `the order comes from ${sender}, not from its job`;
+  if (ticket.kind === "stop") return undefined;
+  if (sender !== ticket.job) return `the order comes from ${sender}, not from its job`;
+  // Who reads the history of a job that has ended has its launch ticket, too.
+  return isLater ? laterText(ticket.job) : undefined;
 }
+
+const laterText = (job: string): string =>
+  `the order comes from a later workflow with the id of ${job}, not from its job`;
 
 /**
  * `run` for the job's own workflow alone, by the server's word. Asked before the folder of the launch is looked for: a launch that runs, or is over, is only watched and
@@ -125,10 +138,7 @@ export const onlyFromItsJob = (
     const host = hosts.get(order.host);
     const stored = host && newestOrder(host, order.leaseId);
     if (stored?.jobId === order.jobId && !(await isSameWorkflow(client, stored)))
-      throw failure(
-        "NOT_ALLOWED",
-        `the order comes from a later workflow with the id of ${order.jobId}, not from its job`,
-      );
+      throw failure("NOT_ALLOWED", laterText(order.jobId));
     return await run(order);
   },
 });
@@ -141,10 +151,16 @@ async function isSameWorkflow(
   const sender = Context.current().info.workflowExecution;
   if (sender?.workflowId !== workflowId) return false;
   if (sender.runId === workflowRunId) return true;
-  const first = await firstRunOf(client, sender);
-  if (first === undefined) return false;
-  const isFirst = first === workflowRunId;
-  return isFirst || first === (await firstRunOf(client, { workflowId, runId: workflowRunId }));
+  const start = await startOf(client, sender);
+  if (start === undefined) return false;
+  if (start.firstRunId === workflowRunId) return true;
+  const given = await startOf(client, { workflowId, runId: workflowRunId });
+  return start.firstRunId === given?.firstRunId;
+}
+
+/** Whether the session is of this run, or continues it, as one does after many reads. Not one that was begun again, by a start or a reset. */
+async function goesOn(client: Client, session: WorkflowRun, runId: string): Promise<boolean> {
+  return session.runId === runId || (await startOf(client, session))?.continuedRunId === runId;
 }
 
 /** The activities of one sender alone, by the id of its workflow. */

@@ -1,4 +1,4 @@
-/** @file What the server says of a workflow that has sent an order: its memo, its start, and the first of its runs. */
+/** @file What the server says of a workflow that has sent an order: its memo, its start, and the runs before it. */
 
 import { isGrpcServiceError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,7 +9,7 @@ const LOOKS = 3;
 const LOOK_AGAIN_MS = 1_000;
 const NOT_FOUND = 5;
 
-interface WorkflowRun {
+export interface WorkflowRun {
   readonly workflowId: string;
   readonly runId: string;
 }
@@ -25,24 +25,34 @@ export async function memoOf(
   });
 }
 
-/**
- * The first of the runs that one start has led to: those that were continued, tried again or reset share it, and a workflow that was started later under the
- * same id has another. Undefined where the server has no such run, or not any more. Throws HOST_REFUSED as above.
- */
-export async function firstRunOf(
+export interface RunStart {
+  /** The first of the runs that one start has led to: those that were continued, tried again or reset share it, and a workflow that was started later under the same id has another. */
+  readonly firstRunId: string;
+  /** The run that it goes on from; absent for one that was started or reset. */
+  readonly continuedRunId?: string;
+}
+
+/** Undefined where the server has no such run, or not any more. Throws HOST_REFUSED as above. */
+export async function startOf(
   client: Client,
   execution: WorkflowRun,
-): Promise<string | undefined> {
+): Promise<RunStart | undefined> {
   const { workflowService, options } = client;
-  return await looked(client, `which run of ${execution.workflowId} was the first`, async () => {
+  return await looked(client, `how ${execution.workflowId} began`, async () => {
     try {
       const { history } = await workflowService.getWorkflowExecutionHistory({
         namespace: options.namespace,
         execution,
         maximumPageSize: 1,
       });
-      const [started] = history?.events ?? [];
-      return started?.workflowExecutionStartedEventAttributes?.firstExecutionRunId ?? undefined;
+      const [first] = history?.events ?? [];
+      const { firstExecutionRunId, continuedExecutionRunId } =
+        first?.workflowExecutionStartedEventAttributes ?? {};
+      if (!firstExecutionRunId) return undefined;
+      return {
+        firstRunId: firstExecutionRunId,
+        ...(continuedExecutionRunId && { continuedRunId: continuedExecutionRunId }),
+      };
     } catch (error) {
       if (isGrpcServiceError(error) && Number(error.code) === NOT_FOUND) return undefined;
       throw error;

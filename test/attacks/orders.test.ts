@@ -200,7 +200,7 @@ it("an order to run tells an attacker nothing of a job that runs or is over, and
 });
 
 it("who takes the id of a job that somebody has terminated neither stops nor checkpoints what still runs of it, nor watches it", async () => {
-  const { jobId, lease, host, agent } = await runningVictim();
+  const { jobId, lease, host, agent, ticket } = await runningVictim();
   await world.temporal.workflow.getHandle(jobId).terminate("by the attacker");
   const lost = {
     ...{ jobId, host, leaseId: lease?.id, token: lease?.token },
@@ -208,8 +208,11 @@ it("who takes the id of a job that somebody has terminated neither stops nor che
   };
   const inItsName = async (queue: string | undefined, order: string, more = {}): Promise<string> =>
     await attacker.orderAs(jobId, queue, order, { ...lost, ...more });
-  for (const order of ["checkpoint", "stop", "stopTasks"])
+  for (const order of ["checkpoint", "stop", "stopTasks"]) {
     expect(await inItsName(agent?.orderQueue, order)).toContain("no ticket");
+    const lifted = await inItsName(agent?.orderQueue, order, { ticket });
+    expect(lifted).toContain("a later workflow with the id of");
+  }
   const run = { workflowId: jobId, workflowRunId: "r" };
   expect(await inItsName(agent?.runQueue, "run", run)).toContain("a later workflow with the id of");
   await auditOf([[`run of ${jobId}`, "a later workflow with the id of"]]);
