@@ -48,19 +48,22 @@ export function refusedTasks(
   let fresh: readonly RefusedOrder[] = [];
   let isPaused = false;
   const write = (): void => {
-    isPaused = false;
-    if (fresh.length === 0) return;
+    let isWritten = false;
     try {
       files.makeFolder(folder);
       const former = refusedRows(readJson(files, file));
       replaceJson(files, file, fresh.reduce(addRefusal, former));
       fresh = [];
+      isWritten = true;
     } catch (error) {
       // The task is refused all the same, and the next refusal tries again.
       onTrouble(`what was refused cannot be written to ${file}: ${String(error)}`);
     }
     isPaused = true;
-    clock.after(WRITE_EVERY_MS, write);
+    clock.after(WRITE_EVERY_MS, () => {
+      isPaused = false;
+      if (isWritten && fresh.length > 0) write();
+    });
   };
   return {
     note(task) {

@@ -48,3 +48,22 @@ it("keeps so many rows and counts every refusal, however many senders there are"
   expect(rows.reduce((sum, [, times]) => sum + times, 0)).toBe(80);
   expect(rows.some(([sender]) => sender === OTHERS)).toBe(true);
 });
+
+it("is not written again and again where it cannot be written: the next refusal tries again, and the process may end", async () => {
+  const machine = new FakeMachine();
+  const troubles: string[] = [];
+  const { files, clock } = machine.system();
+  let isFull = true;
+  const write = (path: string, text: string): void => {
+    if (isFull) throw new Error("the disk is full");
+    files.write(path, text);
+  };
+  const onTrouble = (why: string): unknown => troubles.push(why);
+  const tasks = refusedTasks({ files: { ...files, write }, clock }, { ...SETTING, onTrouble });
+  flood(tasks, 0, 3);
+  await machine.pass(60_000);
+  expect(troubles).toEqual([expect.stringContaining("the disk is full")]);
+  isFull = false;
+  flood(tasks, 3, 1);
+  expect(told(machine).map(([sender]) => sender)).toEqual(["w-0", "w-1", "w-2", "w-3"]);
+});
