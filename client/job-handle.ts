@@ -17,6 +17,7 @@ import {
   TimeoutFailure,
 } from "@temporalio/common";
 import { setTimeout as sleep } from "node:timers/promises";
+import { withoutSteps } from "../domain/job/task-ranges.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import {
@@ -198,11 +199,11 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     tasks: tasksOf,
     cancelTasks: async (tasks) => {
       await insistOnArray(view);
-      return await ordered(call, cancelTasksUpdate, { tasks });
+      return await ordered(call, cancelTasksUpdate, { tasks: withoutSteps(tasks) });
     },
     retryTasks: async (tasks) => {
       await insistOnArray(view);
-      return await ordered(call, retryTasksUpdate, { tasks });
+      return await ordered(call, retryTasksUpdate, { tasks: withoutSteps(tasks) });
     },
     hold: () => give(holdUpdate),
     suspend: () => give(suspendUpdate),

@@ -14,7 +14,7 @@ import { modelProblems } from "./job-model.ts";
 import { noticeProblems } from "./job-notice.ts";
 import { MAX_SECRETS } from "./job-secret.ts";
 import { resourceProblems } from "./resources-schema.ts";
-import { checkTaskRanges, MAX_TASKS } from "./task-ranges.ts";
+import { checkTasksOfFile, MAX_TASKS } from "./task-ranges.ts";
 import { engineProblems, isEngineFile } from "./job-engine.ts";
 import { isServedFile } from "./job-serving.ts";
 import { replicaProblems } from "./service-rule.ts";
@@ -301,7 +301,7 @@ function arrayProblems(file: unknown): SchemaProblem[] {
   if (count === undefined) return [];
   const problems: SchemaProblem[] = [];
   const named = valueAt(file, ["array", "tasks"]);
-  const refusal = typeof named === "string" ? checkTaskRanges(named, count) : undefined;
+  const refusal = typeof named === "string" ? checkTasksOfFile(named, count) : undefined;
   if (refusal !== undefined) problems.push(problemAt(file, ["array", "tasks"], refusal));
   const attempts = sizeAt(file, ["retry", "attempts"]) ?? 1;
   // One that is too large by itself is refused for that.

@@ -8,7 +8,7 @@ import type { Reading, RefusedValue } from "../values/quantity.ts";
 
 /** A whole array is one workflow: its history and its memory must hold every task. */
 export const MAX_TASKS = 1_000_000;
-/** Each second task of a few thousand; more are written as ranges. Those of steps count as written out. */
+/** Of a job file. Each second task of a few thousand; more are written as ranges. Those of steps count as written out. */
 export const MAX_TASKS_CHARS: number = 16 * 1024;
 
 const REMEDY = "write tasks such as 3, 3,7-9 or 0-99:5";
@@ -42,14 +42,37 @@ const rangeOf = ([, first, last = first, step = "1"]: RegExpMatchArray) => ({
   step: Number(step),
 });
 
-/** The same for the file of a job, which anybody may have written: what names tasks again and again costs no time. */
-export function checkTaskRanges(text: string, count: number): RefusedValue | undefined {
+/**
+ * The same for what anybody may have written: what names tasks again and again costs no time. Replay checks orders again, so nothing may be refused that a former
+ * release has let pass.
+ */
+function readTaskRanges(text: string, count: number): Reading<readonly number[]> {
   const named = [...text.matchAll(EACH_RANGE)].map(rangeOf).reduce((sum, { first, last, step }) => {
     return sum + Math.floor(Math.max(0, last - first) / Math.max(1, step)) + 1;
   }, 0);
   const most = Math.min(count, MAX_TASKS);
-  if (named > most) return refused(`${named} tasks are named of ${count}`, "name each once");
-  const read = parseTaskRanges(text, count);
+  return named > most
+    ? refused(`${named} tasks are named of ${count}`, "name each once")
+    : parseTaskRanges(text, count);
+}
+
+export function checkTaskRanges(text: string, count: number): RefusedValue | undefined {
+  const read = readTaskRanges(text, count);
+  return read.kind === "refused" ? read : undefined;
+}
+
+/** Tasks of an order in the words of former releases, whose workers may have to replay it: without steps. What is refused, or would be long, stays as it is. */
+export function withoutSteps(text: string): string {
+  if (!text.includes(":")) return text;
+  const read = readTaskRanges(text, MAX_TASKS);
+  if (read.kind === "refused") return text;
+  const written = formatTaskRanges(read.value);
+  return written.length <= MAX_TASKS_CHARS ? written : text;
+}
+
+/** As `checkTaskRanges`, for a job file: the job keeps its tasks written out. */
+export function checkTasksOfFile(text: string, count: number): RefusedValue | undefined {
+  const read = readTaskRanges(text, count);
   if (read.kind === "refused") return read;
   const chars = formatTaskRanges(read.value).length;
   if (chars <= MAX_TASKS_CHARS) return undefined;

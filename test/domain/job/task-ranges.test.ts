@@ -4,8 +4,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   checkTaskRanges,
+  checkTasksOfFile,
   formatTaskRanges,
   parseTaskRanges,
+  withoutSteps,
 } from "../../../domain/job/task-ranges.ts";
 
 describe("task ranges", () => {
@@ -41,9 +43,24 @@ describe("task ranges", () => {
     ["0-99:5", 100, undefined],
     ["0-999999", 1_000_000, undefined],
   ])("%j of a file with %d tasks", (text, count, want) => {
-    const refusal = checkTaskRanges(text, count);
+    const refusal = checkTasksOfFile(text, count);
     if (want === undefined) expect(refusal).toBeUndefined();
     else expect(refusal?.message).toMatch(want);
+  });
+
+  it("of an order may be as many as the array has, however they are written: histories hold such orders", () => {
+    const everySecond = Array.from({ length: 10_000 }, (_, at) => 2 * at);
+    expect(checkTaskRanges(everySecond.join(","), 20_000)).toBeUndefined();
+    expect(checkTaskRanges("0-99999:2", 100_000)).toBeUndefined();
+  });
+
+  it.each([
+    ["0-9:4,1", "0-1,4,8"],
+    ["3,7-9", "3,7-9"],
+    ["0-9:0", "0-9:0"],
+    ["0-99999:2", "0-99999:2"],
+  ])("%j of an order is sent as %j", (text, want) => {
+    expect(withoutSteps(text)).toBe(want);
   });
 
   it("come back as they were", () => {
