@@ -22,7 +22,7 @@ import {
   type HealthCheckPorts,
 } from "../agent/health/health-checks.ts";
 import { leaseChecker, type LeaseCheckPorts } from "../agent/health/lease-checks.ts";
-import { leftOnGpus } from "../agent/health/left-on-gpus.ts";
+import { leftOnGpus, withinPatience } from "../agent/health/left-on-gpus.ts";
 import { asideKeeper, SET_ASIDE, type SeenFleet } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
@@ -194,9 +194,10 @@ function lookOf(host: HostId, setup: HealthSetup): Pick<LeaseCheckPorts, "hostGp
     hasGpus(setup) && hostGpus.length > 0 && hostGpus.every(({ gpu }) => gpu === undefined);
   if (!isAsked) return { hostGpus };
   const view = ownDriver();
+  const answer = withinPatience(() => textOf(view, GPU_PROCESS_WORDS), nodeClock);
   const computing = async (): Promise<readonly GpuProcess[]> => {
     try {
-      return parseGpuProcesses((await textOf(view, GPU_PROCESS_WORDS)) ?? "");
+      return parseGpuProcesses((await answer()) ?? "");
     } catch (error) {
       // A driver that does not answer is a fault of the machine, which the check of its GPUs finds.
       setup.onNote?.(`${host}: who computes on its GPUs is not known: ${String(error)}`);

@@ -55,6 +55,29 @@ export async function leftOnGpus(
   }
 }
 
+/**
+ * One question at a time, and an answer within the patience: a program that asks a broken driver may hang where no signal ends it, and launches end all the same. While
+ * it hangs it is asked for by nobody else.
+ */
+export function withinPatience<Answer>(
+  ask: () => Promise<Answer>,
+  clock: Pick<Clock, "pause">,
+): () => Promise<Answer> {
+  let open: Promise<Answer> | undefined;
+  return async () => {
+    open ??= ask().finally(() => {
+      open = undefined;
+    });
+    const over = new AbortController();
+    const late = clock.pause(PATIENCE_MS, over.signal).then(() => undefined);
+    const answer = await Promise.race([open.then((value) => ({ value })), late]).finally(() =>
+      over.abort(),
+    );
+    if (answer === undefined) throw new Error(`no answer within ${PATIENCE_MS / 1_000} s`);
+    return answer.value;
+  };
+}
+
 /** By ticks since the machine's start, as Linux counts them. */
 const isYounger = (
   { started }: { readonly started: string },
