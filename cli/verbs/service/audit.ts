@@ -61,14 +61,15 @@ export function auditVerb(context: CommandContext): Command {
       const audit = read(file);
       const { history, silence, ...past } = await pastTheService(context, values);
       const words = [...past.words, ...refusedHere(context, values)].sort(byTime);
-      if (audit === undefined && silence !== undefined)
+      const isSilent = silence !== undefined && words.length === 0;
+      if (audit === undefined && isSilent)
         throw new OrbweaverError(
           "NOT_FOUND",
           `there is no audit at ${file}. \`orbweaver api\` keeps one; ask where it runs, as its user. Without it, a fleet that answers shows what it did not believe, and --job the history of a job. ${silence}`,
         );
       const { lines, brokenAt } = audit ?? { lines: [], brokenAt: undefined };
       const chosen = lines.filter(fits(values, io.nowMs())).slice(-values.limit);
-      if (chosen.length === 0 && values.job !== undefined && silence !== undefined)
+      if (chosen.length === 0 && values.job !== undefined && isSilent)
         throw new OrbweaverError(
           "NOT_FOUND",
           `no line of the audit is about job ${values.job}. ${silence}`,

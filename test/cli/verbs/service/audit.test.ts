@@ -67,6 +67,18 @@ describe("the audit", () => {
     for (const line of shown.stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
+  it("shows what workers here have refused, also without a service and a server", async () => {
+    const row = { sender: "mallory", times: 3, order: "tellFleet", why: "no", atMs: NOW_MS };
+    mkdirSync(join(root, "attacked", "refused"), { recursive: true });
+    writeFileSync(join(root, "attacked", "refused", "orbweaver-jobs.json"), JSON.stringify([row]));
+    const { code, stdout } = await audit("--fleet", "attacked", "--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      lines: [],
+      words: [{ sender: "mallory", what: "tellFleet", to: "orbweaver-jobs" }],
+    });
+  });
+
   it("ends with 1 where a line was changed", async () => {
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace("train-7", "train-8"));
