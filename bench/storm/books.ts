@@ -81,10 +81,12 @@ export async function openBooks(
     const note = ({ leases: held }: Ledger): void => {
       for (const lease of held.values()) leases.set(lease.id, lease);
     };
-    const runs: string[] = [];
+    const runs: { readonly runId: string; readonly startTime: Date }[] = [];
     const query = `WorkflowId = "${workflowId}"`;
-    for await (const { runId } of client.workflow.list({ query })) runs.push(runId);
-    for (const runId of runs) {
+    for await (const run of client.workflow.list({ query })) runs.push(run);
+    // The last word on a lease is the newest run's.
+    runs.sort((one, other) => one.startTime.getTime() - other.startTime.getTime());
+    for (const { runId } of runs) {
       const handle = client.workflow.getHandle(workflowId, runId);
       const history = await insist(client, () => handle.fetchHistory(), READ_WITHIN_MS).catch(
         () => undefined,
@@ -143,8 +145,10 @@ async function booked(port: number, file: string): Promise<Counts> {
     const jobs = database.all<Row>("SELECT job, run, outcome FROM jobs", {});
     for (const { job, run, outcome } of jobs) counts[`job ${job} ${run} ${outcome}`] = 1;
     // The two halves of the books say the same.
-    const [usage] = usageBy(database, ["month"], ALL);
-    const hours = (usage?.useful ?? 0) + (usage?.lost ?? 0) + (usage?.idle ?? 0);
+    const hours = usageBy(database, ["class"], ALL).reduce(
+      (sum, { useful, lost, idle }) => sum + useful + lost + idle,
+      0,
+    );
     const isEqual =
       Math.abs(valueOf(text, "lease_gpu_seconds_total") / 3_600 - hours) < 1e-6 &&
       valueOf(text, "jobs_finished_total") === jobs.length;

@@ -34,7 +34,8 @@ interface KnownRun {
   readonly previousRunId: string | undefined;
 }
 
-interface ReadRun extends KnownRun {
+interface ReadRun {
+  readonly run: KnownRun;
   readonly archive: LedgerArchive;
 }
 
@@ -57,9 +58,11 @@ export function createPast(
   const known: KnownRun[] = [];
   /** Those that were read again, the last one last. */
   const opened = new Map<string, Promise<ReadRun>>();
+  /** One at a time, so that many readers take no more memory than one. */
+  let reading: Promise<unknown> = Promise.resolve();
 
   function open(runId: string): Promise<ReadRun> {
-    const run = opened.get(runId) ?? read(runId);
+    const run = opened.get(runId) ?? inTurn(() => read(runId));
     opened.delete(runId);
     opened.set(runId, run);
     const [oldest = ""] = opened.keys();
@@ -67,16 +70,25 @@ export function createPast(
     return run;
   }
 
+  function inTurn(work: () => Promise<ReadRun>): Promise<ReadRun> {
+    const turn = reading.then(work);
+    reading = turn.catch(() => undefined);
+    return turn;
+  }
+
   async function read(runId: string): Promise<ReadRun> {
     const archive = createLedgerArchive(RUN_LIMITS);
+    let startedAtMs: number | undefined;
     try {
       const previousRunId = await readEarlier(runId, {
-        began: archive.begin,
+        began(ledger, atMs) {
+          startedAtMs = atMs;
+          archive.begin(ledger, atMs);
+        },
         folded: ({ event, ledger }) => archive.add(event, ledger),
       });
-      const startedAtMs = archive.span()?.fromMs;
       if (startedAtMs === undefined) throw new Error(`run ${runId} has no events`);
-      return { runId, startedAtMs, previousRunId, archive };
+      return { run: { runId, startedAtMs, previousRunId }, archive };
     } catch (error) {
       opened.delete(runId);
       throw error;
@@ -88,8 +100,8 @@ export function createPast(
     const [first] = known;
     if (first?.previousRunId === undefined) return false;
     try {
-      const before = await open(first.previousRunId);
-      if (known[0] === first) known.unshift(before);
+      const { run } = await open(first.previousRunId);
+      if (known[0] === first) known.unshift(run);
       return true;
     } catch (error) {
       // A server that does not answer now may do so later.

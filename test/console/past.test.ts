@@ -154,6 +154,26 @@ describe("the page of an instant", () => {
 });
 
 describe("a past for which memory has no room", () => {
+  it("reads one run at a time, whoever asks, and keeps of a run's beginning what was told of it", async () => {
+    const run = await recorded("fleet.first-jobs.json");
+    let [now, most] = [0, 0];
+    const past = createPast(async (runId, listener) => {
+      most = Math.max(most, (now += 1));
+      await new Promise(setImmediate);
+      now -= 1;
+      listener.began(run.opened, Number(runId));
+      return Number(runId) > 1 ? String(Number(runId) - 1) : undefined;
+    });
+    past.begin({ runId: "9", ledger: run.opened, startedAtMs: 9, previousRunId: "8" });
+    const all = [5, 6, 7, 8].map((ms) => past.at(ms, facts));
+    for (const answer of await Promise.all(all)) expect(answer?.past.isMore).toBe(true);
+    await past.at(1, facts);
+    const again = await Promise.all([2, 4, 6, 8].map((ms) => past.at(ms, facts)));
+    expect(again.map((answer) => answer?.atMs)).toEqual([2, 4, 6, 8]);
+    expect(past.reach()).toEqual({ fromMs: 1, isMore: false });
+    expect(most).toBe(1);
+  });
+
   /** The run played a second later each time, until it is larger than what is kept; nothing changes the fleet but the run itself. */
   it("is read from its run again, the newest one included, and every instant equals the recorded one", async () => {
     const run = await recorded("fleet.preempting.json");
