@@ -5,7 +5,8 @@ import { JOB_CLASSES } from "../../domain/job/job.ts";
 import type { Tally } from "../history/tallies.ts";
 
 const OUTCOMES = ["completed", "failed", "cancelled", "terminated", "timed out"] as const;
-const RUN_ENDS = ["completed", "failed", "stopped"] as const;
+/** `ended`: nobody reported how, and its job is over. */
+const RUN_ENDS = ["completed", "failed", "stopped", "ended"] as const;
 const KINDS = ["useful", "lost", "idle"] as const;
 
 /** The answer sets all of them; without a database they have no series. */
