@@ -4,7 +4,8 @@
  *
  * A process counts that began after the launch's supervisor: elder ones are somebody else's. One that dies leaves its GPU a moment after it has left its
  * group, so the driver is asked again for `PATIENCE_MS`. Nothing is killed, because nobody knows whose it is. A process whose number means nothing here, as where
- * the agent is in a PID namespace of its own, does not count.
+ * the agent is in a PID namespace of its own, does not count. Nor does the server of CUDA's Multi-Process Service, which begins with the first job on a host
+ * whose operator runs that service, and stays.
  */
 
 import type { GpuProcess } from "../../domain/fleet/parse-gpu-processes.ts";
@@ -31,6 +32,8 @@ export interface EndedLaunch {
 
 /** How long GPUs may take to be free of processes that have ended. */
 export const PATIENCE_MS = 30_000;
+/** `nvidia-cuda-mps-server`, as the kernel cuts it. */
+const MPS_SERVER = "nvidia-cuda-mps";
 const FIRST_PAUSE_MS = 100;
 const MOST_PAUSE_MS = 2_000;
 
@@ -44,7 +47,8 @@ export async function leftOnGpus(
   const own = new Set(gpus.map((index) => hostGpus[index]?.uuid));
   const isLeft = ({ uuid, pid }: GpuProcess): boolean => {
     const stat = own.has(uuid) ? processes.stat(pid) : undefined;
-    return stat !== undefined && !stat.isZombie && isYounger(stat, supervisor);
+    if (stat === undefined || stat.isZombie || stat.name === MPS_SERVER) return false;
+    return isYounger(stat, supervisor);
   };
   const beganMs = clock.elapsedMs();
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, MOST_PAUSE_MS)) {

@@ -20,6 +20,8 @@ export interface ProcessStat {
   readonly sid: number;
   readonly started: string;
   readonly isZombie: boolean;
+  /** Of its program, as the kernel cuts it: at most 15 characters on Linux. */
+  readonly name: string;
 }
 
 export type ProcessEnd = { readonly exitCode: number } | { readonly signal: string };

@@ -45,7 +45,8 @@ export function statOf(pid: number): ProcessStat | undefined {
   const text = statText(pid);
   if (text === undefined) return undefined;
   // The command's name is in parentheses and may itself hold spaces and parentheses; the state follows it.
-  const [state, ppid, pgid, sid, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const nameEnd = text.lastIndexOf(")");
+  const [state, ppid, pgid, sid, ...rest] = text.slice(nameEnd + 2).split(" ");
   const started = rest[15];
   if (state === undefined || started === undefined) return undefined;
   return {
@@ -55,6 +56,7 @@ export function statOf(pid: number): ProcessStat | undefined {
     sid: Number(sid),
     started,
     isZombie: state === "Z" || state === "X",
+    name: text.slice(text.indexOf("(") + 1, nameEnd),
   };
 }
 
@@ -79,23 +81,31 @@ function statText(pid: number): string | undefined {
 export function psRows(selection: readonly string[]): readonly ProcessStat[] {
   let text: string;
   try {
-    text = execFileSync("ps", [...selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="], PS_OPTIONS);
+    text = execFileSync(
+      "ps",
+      [...selection, "-o", "pid=,ppid=,pgid=,stat=,lstart=,ucomm="],
+      PS_OPTIONS,
+    );
   } catch {
     return [];
   }
   return text.split("\n").flatMap((line) => {
-    const [pid, ppid, pgid, state, ...started] = line.trim().split(/\s+/);
-    if (state === undefined || started.length === 0) return [];
+    const [pid, ppid, pgid, state, ...rest] = line.trim().split(/\s+/);
+    if (state === undefined || rest.length <= LSTART_WORDS) return [];
     return {
       pid: Number(pid),
       ppid: Number(ppid),
       pgid: Number(pgid),
       sid: Number(pgid),
-      started: started.join(" "),
+      started: rest.slice(0, LSTART_WORDS).join(" "),
       isZombie: state.startsWith("Z"),
+      name: rest.slice(LSTART_WORDS).join(" "),
     };
   });
 }
+
+/** As in `Thu Jan  1 00:00:00 1970`. */
+const LSTART_WORDS = 5;
 
 /** Without a fixed locale, start times read at different moments could be worded differently. */
 export const PS_OPTIONS = {

@@ -298,6 +298,7 @@ export class FakeMachine {
       sid: ownPid,
       started: "1",
       isZombie: false,
+      name: "job",
     };
     const signalTo = (targets: readonly FakeProcess[], signal: string): string | undefined => {
       for (const target of targets) this.onSignal(target, signal);
@@ -343,6 +344,7 @@ export class FakeMachine {
       sid: pid,
       started: String(this.uptimeMs),
       isZombie: false,
+      name: "job",
       order,
       end: (end) => {
         if (!this.running.delete(pid)) return;

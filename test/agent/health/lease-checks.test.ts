@@ -181,13 +181,13 @@ describe("a process that computes on the GPUs of a launch that has ended", () =>
     return { computing, leftOnGpus: (launch) => leftOnGpus(launch, ports) };
   }
   /** A launch on `GPU-b` that runs until it may end, and what somebody else has started meanwhile, as a container's daemon would. */
-  async function launched(agent: ReturnType<typeof testAgent>) {
+  async function launched(agent: ReturnType<typeof testAgent>, program = "cat") {
     const dir = folder();
     const gang = [{ host: HOST, mask: 0b10, address: "10.0.0.1" }];
     const order = orderOf(`touch ${dir}/up; until [ -e ${dir}/go ]; do sleep 0.05; done`, { gang });
     const running = agent.runs.run(order);
     await eventually(() => existsSync(join(dir, "up")));
-    const stranger = spawn("sleep", ["600"]);
+    const stranger = spawn(program);
     strangers.push(stranger);
     return { order, running, stranger, go: () => writeFileSync(join(dir, "go"), "") };
   }
@@ -250,5 +250,20 @@ describe("a process that computes on the GPUs of a launch that has ended", () =>
     const one = orderOf("true", { token: token(6) });
     expect(await agent.runs.run(one)).toMatchObject({ end: "completed" });
     expect(reasons).toEqual([]);
+  });
+
+  it("is not its own where it serves CUDA's Multi-Process Service, which outlives the job that it began with", async () => {
+    const program = join(folder(), "nvidia-cuda-mps-server");
+    writeFileSync(program, "#!/bin/sh\nread line\n", { mode: 0o755 });
+    let pids: readonly number[] = [];
+    const { checkLease, reasons } = checkerOf(
+      {},
+      driverOf(() => pids),
+    );
+    const { running, stranger, go } = await launched(testAgent({ checkLease }), program);
+    pids = [stranger.pid ?? 0];
+    go();
+    expect(await running).toMatchObject({ end: "completed" });
+    expect([runs(stranger.pid ?? 0), reasons]).toEqual([true, []]);
   });
 });
