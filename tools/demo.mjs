@@ -4,7 +4,10 @@ import { spawn } from "node:child_process";
 import path from "node:path";
 import { flagsOf, ownEnvironment, ROOT, setup } from "./setup.mjs";
 
-const flags = flagsOf(["keep", "json"]);
+const flags = flagsOf("npm run demo [-- --keep] [-- --json]: a fleet at work on this machine.", {
+  keep: "leave the fleet running",
+  json: "one JSON document on stdout",
+});
 try {
   await setup();
   const child = spawn(

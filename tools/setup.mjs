@@ -34,11 +34,25 @@ export function ownEnvironment() {
   );
 }
 
-/** Arguments of this script; npm turns flags without `--` into npm_config_* variables, so those count too. */
-export function flagsOf(names) {
-  const flags = new Set(process.argv.slice(2).map((flag) => flag.replace(/^--/, "")));
+/** Arguments of this script, whose `flags` are told by name; `--help` and unknown ones end it. npm turns flags without `--` into npm_config_* variables, so those count too. */
+export function flagsOf(usage, flags) {
+  const given = process.argv.slice(2);
+  const names = Object.keys(flags);
+  const unknown = given.find((each) => !names.some((name) => each === `--${name}`));
+  if (unknown === "--help" || unknown === "-h") {
+    const lines = names.map((name) => `  --${name.padEnd(10)}${flags[name]}`);
+    process.stdout.write(`${usage}\n\n${lines.join("\n")}\n`);
+    process.exit(0);
+  }
+  if (unknown !== undefined) {
+    const known = names.map((name) => `--${name}`).join(", ");
+    process.stderr.write(`unknown argument ${JSON.stringify(unknown)}; there are ${known}\n`);
+    process.exit(2);
+  }
   return new Set(
-    names.filter((name) => flags.has(name) || process.env[`npm_config_${name}`] === "true"),
+    names.filter(
+      (name) => given.includes(`--${name}`) || process.env[`npm_config_${name}`] === "true",
+    ),
   );
 }
 

@@ -33,7 +33,11 @@ const GATES = [
   },
 ];
 
-const flags = flagsOf(["unit", "gates", "upgrade"]);
+const flags = flagsOf("npm test: every gate and every test.", {
+  unit: "gates and what needs no server",
+  gates: "gates alone",
+  upgrade: "from former releases alone",
+});
 // Properties draw all their cases, but for the inner loop; see test/support/case-count.ts.
 const env = {
   ...ownEnvironment(),
