@@ -1,6 +1,6 @@
 /** @file The page of users' expectations: its files are there, rows that are called held name a test on a fleet for each clause, and how its cells are read. */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { hasFleet, readExpectations, titlePattern } from "../../tools/expectations-table.mjs";
@@ -8,12 +8,30 @@ import { hasFleet, readExpectations, titlePattern } from "../../tools/expectatio
 const ROOT = join(import.meta.dirname, "../..");
 const rows = readExpectations(readFileSync(join(ROOT, "test/expectations.md"), "utf8"));
 
+/** The text of a file of tests, or of all in a folder. */
+const sourcesOf = (file: string): string =>
+  (file.endsWith("/") ? readdirSync(join(ROOT, file)).map((name) => file + name) : [file])
+    .map((path) => readFileSync(join(ROOT, path), "utf8"))
+    .join("\n");
+
 describe("test/expectations.md", () => {
   it("has 25 rows with clauses, whose tests' files are there", () => {
     expect(rows.map(({ number }) => number)).toEqual(Array.from({ length: 25 }, (_, at) => at + 1));
     expect(rows.filter(({ clauses }) => clauses.length === 0)).toEqual([]);
     const files = rows.flatMap(({ clauses }) => clauses.flatMap(({ tests }) => tests));
     expect(files.filter(({ file }) => !existsSync(join(ROOT, file)))).toEqual([]);
+  });
+
+  // Titles may be composed of a table's words, so each word counts by itself; a page's commands have its name.
+  it("names titles whose words stand in their files", () => {
+    const named = rows.flatMap(({ clauses }) => clauses.flatMap(({ tests }) => tests));
+    const absent = named.filter(({ file, title = "" }) => {
+      const source = sourcesOf(file);
+      return title
+        .split(/[\s…]+/)
+        .some((word) => !source.includes(word) && !existsSync(join(ROOT, "docs", word)));
+    });
+    expect(absent).toEqual([]);
   });
 
   it("calls no row held of which a clause has no test on a fleet or in a browser", () => {
