@@ -14,7 +14,7 @@ import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { Diverged } from "./fleet-run.ts";
-import { endOf, historyLength, pagesOf, type RunEnd } from "./history-pages.ts";
+import { endOf, isGone, pagesOf, runNow, type RunEnd } from "./history-pages.ts";
 import { openFollowedRun, type FoldedTask, type FollowedRun } from "./followed-run.ts";
 import type { HistoryEvent } from "./workflow-task.ts";
 
@@ -51,7 +51,7 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
   const { signal, listener } = options;
   let runId: string | undefined;
   let ended: string | undefined;
-  let known: Known = { runId: "", event: 0 };
+  let known: Known = { runId: "", firstRunId: "", event: 0 };
   let expected: FleetInput | undefined;
   let trouble: string | undefined;
   let isCurrent = false;
@@ -76,6 +76,8 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
       if (signal.aborted) return;
       tellCurrent(false);
       tell(error instanceof Error ? error.message : String(error));
+      // What is kept no more is skipped.
+      if (isGone(error)) runId = ended = expected = undefined;
       // Ends early with the signal.
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
     }
@@ -85,6 +87,8 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
 /** The last event that was told. */
 interface Known {
   readonly runId: string;
+  /** The run which continued as others up to this one. */
+  readonly firstRunId: string;
   readonly event: number;
 }
 
@@ -94,7 +98,10 @@ interface Reading {
   readonly next: () => FleetInput | undefined;
 }
 
-/** `runId`: absent for the newest one. `ended`: a run whose end is known, so the newest one must be another. */
+/**
+ * `runId`: absent for the newest one. `ended`: a run whose end is known, so the newest one must be another. Where that has continued others already which nobody has
+ * followed, the first of them comes next. A reset continues the run that it ends, of which the new one has the beginning.
+ */
 function readRun(
   { client, fleet, codecs, signal, listener }: FollowerOptions,
   {
@@ -116,24 +123,28 @@ function readRun(
   let run: FollowedRun | undefined;
   let end: RunEnd | undefined;
   let isLost = false;
-  let length = Infinity;
+  let firstRunId = "";
   let isAtEnd = false;
   return { tasks: tasks(), end: () => end, next: () => (isLost ? undefined : run?.next()) };
 
   async function* tasks(): AsyncGenerator<Known> {
     const workflowId = fleetWorkflowId(fleet);
-    const execution = { workflowId, runId: wanted ?? "" };
     tellCurrent(false);
+    const asked = { client, signal, execution: { workflowId, runId: wanted ?? "" } };
+    const { runId, length } = await runNow(asked);
+    if (runId === ended) throw new Error(`fleet ${fleet} has ended and not begun again`);
+    const execution = { workflowId, runId };
     for await (const events of pagesOf({ client, signal, execution })) {
       tell(undefined);
       const [first] = events;
       if (first === undefined) continue;
       if (run === undefined) {
-        const started = first.workflowExecutionStartedEventAttributes;
-        const runId = wanted ?? started?.originalExecutionRunId ?? "";
-        if (runId === ended) throw new Error(`fleet ${fleet} has ended and not begun again`);
+        firstRunId = first.workflowExecutionStartedEventAttributes?.firstExecutionRunId ?? runId;
+        if (isAfterOthers({ runId, firstRunId })) {
+          end = { nextRunId: firstRunId };
+          return;
+        }
         run = await openFollowedRun(runId, first, codecs);
-        length = await historyLength({ client, signal, execution: { workflowId, runId } });
         if (runId !== known.runId) begin(run);
       }
       yield* told(run, events);
@@ -143,6 +154,11 @@ function readRun(
       end = endOf(events);
       if (end !== undefined) return;
     }
+  }
+
+  function isAfterOthers(newest: Pick<Known, "runId" | "firstRunId">): boolean {
+    if (wanted !== undefined || ended === undefined) return false;
+    return newest.firstRunId !== newest.runId && newest.firstRunId !== known.firstRunId;
   }
 
   function begin(opened: FollowedRun): void {
@@ -163,7 +179,7 @@ function readRun(
         const event = folded.task.lastEvent;
         if (runId === known.runId && event <= known.event) continue;
         listener.folded(runId, folded);
-        yield { runId, event };
+        yield { runId, firstRunId, event };
       }
     } catch (error) {
       if (!(error instanceof Diverged)) throw error;

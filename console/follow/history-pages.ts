@@ -46,8 +46,14 @@ export async function* pagesOf({
   }
 }
 
-/** How many events the run has now. */
-export async function historyLength({
+export interface RunNow {
+  readonly runId: string;
+  /** How many events the run has. */
+  readonly length: number;
+}
+
+/** `execution.runId`: empty for the newest run. */
+export async function runNow({
   client,
   signal,
   execution,
@@ -55,7 +61,7 @@ export async function historyLength({
   readonly client: Client;
   readonly signal: AbortSignal;
   readonly execution: { readonly workflowId: string; readonly runId: string };
-}): Promise<number> {
+}): Promise<RunNow> {
   const { namespace } = client.options;
   const { workflowExecutionInfo } = await abortable(signal, (call) =>
     client.withAbortSignal(call, () =>
@@ -64,7 +70,10 @@ export async function historyLength({
       ),
     ),
   );
-  return Number(workflowExecutionInfo?.historyLength ?? 0);
+  return {
+    runId: workflowExecutionInfo?.execution?.runId ?? "",
+    length: Number(workflowExecutionInfo?.historyLength ?? 0),
+  };
 }
 
 /** A signal for one call, because the client never takes its listeners off again. */

@@ -61,11 +61,17 @@ export function TimeBar({
     ),
     h(
       "span",
-      { class: trouble === undefined ? "quiet" : "bad", role: "status" },
+      { class: wordClass(trouble, isLive), role: "status" },
       trouble ?? (isLive ? `since ${whenText(past.fromMs)}` : pastText(shownMs, nowMs)),
     ),
   );
 }
+
+/** Of what stands beside the slider; since when there is a past is left out on narrow screens. */
+const wordClass = (trouble: string | undefined, isLive: boolean): string => {
+  if (trouble !== undefined) return "bad";
+  return isLive ? "quiet since" : "quiet";
+};
 
 const pastText = (shownMs: number, nowMs: number): string =>
   `${whenText(shownMs)}, ${durationText(nowMs - shownMs)} ago`;

@@ -32,7 +32,7 @@ async function told(
     withDeadline: (_at: number, call: () => unknown) => call(),
     workflowService: {
       describeWorkflowExecution: () =>
-        Promise.resolve({ workflowExecutionInfo: { historyLength } }),
+        Promise.resolve({ workflowExecutionInfo: { execution: { runId: "run" }, historyLength } }),
       async getWorkflowExecutionHistory() {
         await Promise.resolve();
         const page = pages[next++];
@@ -73,4 +73,88 @@ it("is not while the server does not answer, until all has been read again", asy
 it("never is in a run whose history is none of this machine", async () => {
   const holed = [events.slice(0, 10), events.slice(cut)];
   expect(await told(holed)).toEqual(["page 1", "page 2", "diverged"]);
+});
+
+/** The runs that began, of a fleet whose newest run is another after the first was terminated; of runs that are not among them the server knows nothing. */
+async function begun(
+  after: Readonly<Record<string, { readonly firstRunId: string; readonly next?: string }>>,
+  newest: string,
+): Promise<readonly string[]> {
+  const runs: typeof after = { first: { firstRunId: "first" }, ...after };
+  const began: string[] = [];
+  const ending = new AbortController();
+  let isOver = false;
+  const gone = (): never => {
+    throw Object.assign(new Error("not found"), { code: 5 });
+  };
+  const client = {
+    options: { namespace: "default" },
+    withAbortSignal: (_signal: AbortSignal, call: () => unknown) => call(),
+    withDeadline: (_at: number, call: () => unknown) => call(),
+    workflowService: {
+      async describeWorkflowExecution({ execution }: Asked) {
+        await Promise.resolve();
+        const runId = execution.runId || (isOver ? newest : "first");
+        if (runs[runId] === undefined) gone();
+        return { workflowExecutionInfo: { execution: { runId }, historyLength: cut } };
+      },
+      async getWorkflowExecutionHistory({ execution: { runId } }: Asked) {
+        await Promise.resolve();
+        const { firstRunId, next } = runs[runId] ?? gone();
+        isOver = true;
+        return { history: { events: eventsOf(firstRunId, next) }, nextPageToken: new Uint8Array() };
+      },
+    },
+  };
+  await followFleet({
+    ...{ client: client as unknown as Client, fleet: "f", codecs, signal: ending.signal },
+    listener: {
+      began({ runId }) {
+        began.push(runId);
+        if (runId === newest) ending.abort();
+      },
+      folded: () => undefined,
+      reached: () => undefined,
+      current: () => undefined,
+      diverged: (runId, why) => void began.push(`${runId} diverged: ${why}`),
+    },
+  });
+  return began;
+}
+
+interface Asked {
+  readonly execution: { readonly runId: string };
+}
+
+/** A run that was terminated, or has continued as another. */
+function eventsOf(firstRunId: string, next: string | undefined): readonly HistoryEvent[] {
+  const [first, ...rest] = events.slice(0, cut);
+  const started = first?.workflowExecutionStartedEventAttributes;
+  const last = { eventId: events[cut]?.eventId, eventTime: events[cut]?.eventTime };
+  return [
+    {
+      ...first,
+      workflowExecutionStartedEventAttributes: { ...started, firstExecutionRunId: firstRunId },
+    },
+    ...rest,
+    next === undefined
+      ? { ...last, workflowExecutionTerminatedEventAttributes: {} }
+      : { ...last, workflowExecutionContinuedAsNewEventAttributes: { newExecutionRunId: next } },
+  ] as readonly HistoryEvent[];
+}
+
+it("goes on with the first run of a fleet that began again, also where that has continued as another before anybody looked", async () => {
+  const again = {
+    second: { firstRunId: "second", next: "third" },
+    third: { firstRunId: "second" },
+  };
+  expect(await begun(again, "third")).toEqual(["first", "second", "third"]);
+});
+
+it("goes on with the newest run where the first of those that began again is kept no more", async () => {
+  expect(await begun({ third: { firstRunId: "second" } }, "third")).toEqual(["first", "third"]);
+});
+
+it("goes on with the run that a reset made of the one before", async () => {
+  expect(await begun({ reset: { firstRunId: "first" } }, "reset")).toEqual(["first", "reset"]);
 });
