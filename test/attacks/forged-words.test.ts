@@ -237,8 +237,8 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
     readonly words: readonly { readonly sender: string; readonly times: number }[];
   };
   expect(words.map(({ sender, times }) => [sender, times])).toEqual([
-    ["forger", 5],
     ["mallory", 4],
+    ["forger", 5],
   ]);
 
   expect(await job.amend({ priority: 3 })).toMatchObject({ changes: [{ setting: "priority" }] });
