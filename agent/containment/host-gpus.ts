@@ -19,9 +19,15 @@ export interface HostGpu {
 
 /** The value of CUDA_VISIBLE_DEVICES for these GPUs: ids, or indices where the machine does not say the id of each. */
 export function visibleDevices(indices: readonly number[], gpus: readonly HostGpu[] = []): string {
-  const ids = indices.map((index) => gpus[index]?.uuid);
+  const ids = uuidsOf(indices, gpus);
   return (ids.includes(undefined) ? indices : ids).join(",");
 }
+
+/** Undefined for a place of which the host knows no GPU. */
+export const uuidsOf = (
+  indices: readonly number[],
+  gpus: readonly HostGpu[] = [],
+): readonly (string | undefined)[] => indices.map((index) => gpus[index]?.uuid);
 
 /** The devices of all GPUs of the host but these. Instances of one GPU share its device, which one lease alone may not need. */
 export function foreignDevices(

@@ -12,7 +12,7 @@
 import { GPU_INDICES_VARIABLE } from "../../domain/job/job-env.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { GpuProcess } from "../../domain/fleet/parse-gpu-processes.ts";
-import { visibleDevices, type HostGpu } from "../containment/host-gpus.ts";
+import { uuidsOf, visibleDevices, type HostGpu } from "../containment/host-gpus.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ProcessIdentity } from "../ports/processes.ts";
 import type { EndedLaunch } from "./left-on-gpus.ts";
@@ -74,7 +74,7 @@ export function leaseChecker(checks: LeaseChecks, ports: LeaseCheckPorts): Check
     if (driver === undefined || left.length === 0) return [];
     const now = new Set((await driver.computing()).map(keyOf));
     left = left.filter((each) => now.has(keyOf(each)));
-    const own = new Set(gpus.map((index) => ports.hostGpus?.[index]?.uuid));
+    const own = new Set(uuidsOf(gpus, ports.hostGpus));
     return left.filter(({ uuid }) => own.has(uuid));
   };
   return async (moment, { order, gpus, supervisor, signal }) => {

@@ -9,7 +9,7 @@
  */
 
 import type { GpuProcess } from "../../domain/fleet/parse-gpu-processes.ts";
-import type { HostGpu } from "../containment/host-gpus.ts";
+import { uuidsOf, type HostGpu } from "../containment/host-gpus.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { ProcessIdentity, Processes } from "../ports/processes.ts";
 
@@ -44,7 +44,7 @@ export async function leftOnGpus(
 ): Promise<readonly GpuProcess[]> {
   // No process outlives its machine's start.
   if (supervisor.bootId !== processes.bootId()) return [];
-  const own = new Set(gpus.map((index) => hostGpus[index]?.uuid));
+  const own = new Set(uuidsOf(gpus, hostGpus));
   const isLeft = ({ uuid, pid }: GpuProcess): boolean => {
     const stat = own.has(uuid) ? processes.stat(pid) : undefined;
     if (stat === undefined || stat.isZombie || stat.name === MPS_SERVER) return false;
