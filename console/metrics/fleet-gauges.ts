@@ -64,10 +64,8 @@ const OF_EACH_CLASS = [
 ] as const satisfies readonly GaugeName[];
 
 /** `busy` GPUs run a job; an `unusable` one is free on a host that takes no work. */
-type GpuState = "free" | "reserved" | "granted" | "busy" | "vacating" | "unusable";
-const GPU_STATES: readonly GpuState[] = [
-  ...(["free", "reserved", "granted", "busy", "vacating", "unusable"] as const),
-];
+const GPU_STATES = ["free", "reserved", "granted", "busy", "vacating", "unusable"] as const;
+type GpuState = (typeof GPU_STATES)[number];
 const CONDITIONS = ["ready", "drained", "silent", "fenced", "agentless"] as const;
 type TenantOf = (tenant: string) => string;
 /** Adds to a series; the values of its labels stand in the order of the specification. */
