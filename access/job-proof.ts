@@ -84,6 +84,19 @@ export function provenSigner(
   return opened?.isSignedBy(key) === true ? { publicKey, name } : undefined;
 }
 
+/**
+ * By what a signature is known that may start its job, however its text is written: the same for each start. Undefined of one that is forged, is another job's, or is for one run
+ * of a workflow alone.
+ */
+export function startingSignature(proof: unknown, jobId: string): string | undefined {
+  const opened = openText(proof, claimsSchema);
+  if (opened === undefined) return undefined;
+  const { job, hash, key, at, run } = opened.claims;
+  const publicKey = parsePublicKey(key);
+  if (job !== jobId || run !== undefined || publicKey === undefined) return undefined;
+  return opened.isSignedBy(publicKey) ? contentHash({ job, hash, key, at }) : undefined;
+}
+
 /** What a proof says of itself, to be passed on to who checks it; nothing is proven. */
 export function claimedIn(
   proof: unknown,

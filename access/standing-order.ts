@@ -8,7 +8,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import { contentHash } from "./job-proof.ts";
 import { parsePublicKey, type Identity } from "./own-identity.ts";
 import type { Principal } from "./principal.ts";
-import { openText, signText } from "./signed-text.ts";
+import { openText, signText, type OpenedText } from "./signed-text.ts";
 
 export interface StandingOrder {
   readonly fleet: string;
@@ -49,6 +49,39 @@ export function signStandingOrder(
   return order;
 }
 
+/** What lists say of a schedule. */
+export interface CronLabel {
+  readonly fleet: string;
+  readonly cron: string;
+  readonly user: string;
+  readonly tenant: string;
+}
+
+const labelSchema = z.object({
+  kind: z.literal("cron-label"),
+  fleet: z.string(),
+  cron: z.string(),
+  user: z.string(),
+  tenant: z.string(),
+});
+
+/** By which lists tell the service's own from those of whoever reaches the frontend, without asking for each. It starts nothing. */
+export const signCronLabel = (
+  { fleet, cron, user, tenant }: CronLabel,
+  { privateKey }: Pick<Identity, "privateKey">,
+): string => signText({ kind: "cron-label", fleet, cron, user, tenant }, privateKey);
+
+/** Undefined where none of these keys has signed it, or for another schedule. */
+export function provenCronLabel(
+  label: unknown,
+  { fleet, cron }: Pick<CronLabel, "fleet" | "cron">,
+  keys: readonly string[],
+): CronLabel | undefined {
+  const opened = openText(label, labelSchema);
+  if (opened?.claims.fleet !== fleet || opened.claims.cron !== cron) return undefined;
+  return isSignedByOne(opened, keys) ? opened.claims : undefined;
+}
+
 /** Undefined where none of these keys has signed it, or not for these terms. */
 export function provenStandingOrder(
   order: unknown,
@@ -57,12 +90,17 @@ export function provenStandingOrder(
 ): StandingOrder | undefined {
   const opened = openText(order, claimsSchema);
   if (opened?.claims.hash !== contentHash(terms)) return undefined;
-  const isSigned = keys.some((text) => {
+  return isSignedByOne(opened, keys) ? orderIn(opened.claims) : undefined;
+}
+
+const isSignedByOne = (
+  opened: Pick<OpenedText<unknown>, "isSignedBy">,
+  keys: readonly string[],
+): boolean =>
+  keys.some((text) => {
     const key = parsePublicKey(text);
     return key !== undefined && opened.isSignedBy(key);
   });
-  return isSigned ? orderIn(opened.claims) : undefined;
-}
 
 /** What it says of itself, whoever has signed it; nothing is proven. */
 export function claimedStandingOrder(order: unknown): StandingOrder | undefined {

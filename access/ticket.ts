@@ -24,6 +24,7 @@ const ticketSchema = z.discriminatedUnion("kind", [
     gpus: gpusSchema,
     hash: z.string().optional(),
     by: z.string().optional(),
+    start: z.string().optional(),
     until: z.number(),
   }),
   z.object({
@@ -42,12 +43,16 @@ interface OfLease {
   readonly lease: string;
   readonly token: number;
 }
-/** `hash` and `by`: of the job's content and its submitter's key; absent when the job is not signed. */
+/**
+ * `hash` and `by`: of the job's content and its submitter's key; absent when the job is not signed. `start`: the first run of the workflow that its signature
+ * has served first; absent of a fleet's worker of a former release, and where the server does not tell it.
+ */
 export interface LaunchTicket extends OfLease {
   readonly kind: "launch";
   readonly gpus: readonly (readonly [host: string, mask: number])[];
   readonly hash?: string | undefined;
   readonly by?: string | undefined;
+  readonly start?: string | undefined;
   readonly until: number;
 }
 export interface StopTicket extends OfLease {

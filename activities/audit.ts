@@ -5,13 +5,11 @@
  * itself. Only a fleet that has lost its ledger looks for jobs in visibility, and looks again later for entries that came late.
  */
 
-import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { defineSearchAttributeKey } from "@temporalio/common";
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { heartbeat, log } from "@temporalio/activity";
 import type { ClosedRun } from "../domain/lease/lease.ts";
-import { byCodeUnit, type LeaseId } from "../domain/values/ids.ts";
+import { byCodeUnit } from "../domain/values/ids.ts";
 import {
-  assertSignal,
   bandwidthModelWorkflowId,
   JOB_WORKFLOW,
   linkMonitorWorkflowId,
@@ -21,7 +19,8 @@ import {
 import type { AuditOrder, AuditReport, RecoverOrder } from "../protocol/control-contract.ts";
 import type { LobbyStoreActivities } from "../protocol/lobby-contract.ts";
 import { each } from "../lib/each.ts";
-import { tellJob } from "./job-words.ts";
+import { listedRuns } from "./listed-runs.ts";
+import { askRun, openRun, type Question } from "./open-run.ts";
 import { jobsOutside } from "./outside-jobs.ts";
 
 export interface RecoveryPorts {
@@ -29,7 +28,7 @@ export interface RecoveryPorts {
   readonly lobbyStore: Pick<LobbyStoreActivities, "loadRows">;
 }
 
-const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
+const STATE = "OrbweaverState";
 
 export async function audit(
   client: Client,
@@ -49,40 +48,11 @@ export async function audit(
   return { closed: closed.sort((a, b) => byCodeUnit(a.jobId, b.jobId)) };
 }
 
-/** The run in which a workflow is open now; undefined when it is closed or never was. */
-export async function openRun(client: Client, workflowId: string): Promise<string | undefined> {
+async function askToAssert(client: Client, jobId: string, question: Question): Promise<void> {
   try {
-    const { status, runId } = await client.workflow.getHandle(workflowId).describe();
-    return status.name === "RUNNING" || status.name === "PAUSED" ? runId : undefined;
+    await askRun(client, jobId, question);
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError || isInvalidArgument(error)) return undefined;
-    throw error;
-  }
-}
-
-const INVALID_ARGUMENT = 3;
-
-/** A workflow with an invalid id (junk in a request) counts as closed. */
-export function isInvalidArgument(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause ?? error) : error;
-  return isGrpcServiceError(cause) && Number(cause.code) === INVALID_ARGUMENT;
-}
-
-interface Question {
-  readonly runId?: string;
-  readonly leases?: readonly LeaseId[];
-}
-
-async function askToAssert(
-  client: Client,
-  jobId: string,
-  { runId, leases = [] }: Question = {},
-): Promise<void> {
-  const run = client.workflow.getHandle(jobId, runId);
-  try {
-    await tellJob({ client, run }, assertSignal, { leases });
-  } catch (error) {
-    // It has just ended, or the next audit asks it again.
+    // The next audit asks it again.
     log.info("a job could not be asked for its leases", { jobId, error: String(error) });
   }
 }
@@ -109,15 +79,13 @@ export async function recover(
   });
   if (!isLedgerLost && areWordsLost !== true) return;
   const outside = await jobsOutside(client, lobbyStore, { fleet, isLedgerLost });
-  const open = client.workflow.list({
-    query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"`,
-  });
-  const jobs: string[] = [];
-  for await (const { workflowId, typedSearchAttributes } of open) {
-    const mayWait = typedSearchAttributes.get(STATE_KEY) === "pending";
-    if (mayWait && outside.has(workflowId)) continue;
-    jobs.push(workflowId);
+  const query = `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"`;
+  const jobs: { readonly jobId: string; readonly runId: string }[] = [];
+  for await (const { workflowId: jobId, runId, attribute } of listedRuns(client, query)) {
+    const mayWait = attribute(STATE) === "pending";
+    if (mayWait && outside.has(jobId)) continue;
+    jobs.push({ jobId, runId });
     if (jobs.length % 1_000 === 0) heartbeat(jobs.length);
   }
-  await each(jobs, (jobId) => askToAssert(client, jobId));
+  await each(jobs, ({ jobId, runId }) => askToAssert(client, jobId, { runId }));
 }

@@ -3,10 +3,11 @@
  * jobs.
  */
 
-import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
+import { type Client, type WorkflowHandle } from "@temporalio/client";
 import { log } from "@temporalio/activity";
 import type { WeightsKeeper } from "../domain/lease/kept-weights.ts";
-import type { LeaseId, TenantId } from "../domain/values/ids.ts";
+import type { Lease } from "../domain/lease/lease.ts";
+import type { JobId, LeaseId, TenantId } from "../domain/values/ids.ts";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   fencedSignal,
@@ -21,11 +22,13 @@ import {
   type LobbyNews,
   type SweepInput,
 } from "../protocol/messages.ts";
-import { audit, isInvalidArgument, recover, type RecoveryPorts } from "./audit.ts";
+import { audit, recover, type RecoveryPorts } from "./audit.ts";
+import { askOpenRun, isGone } from "./open-run.ts";
 import { each } from "../lib/each.ts";
 import { tellJob } from "./job-words.ts";
 import { repair } from "./repair.ts";
 import { submittedBy, type TicketPrinter } from "./tickets.ts";
+import type { UsedSignatures } from "./used-signatures.ts";
 import type {
   Decision,
   DecideQuestion,
@@ -48,6 +51,7 @@ export interface FleetPorts {
   readonly decider: Decider;
   readonly lobbyStore: RecoveryPorts["lobbyStore"];
   readonly tickets: TicketPrinter;
+  readonly signatures: UsedSignatures;
   readonly words: WordActivities;
   /** What the hosts of a cluster keep of served models' weights. */
   readonly keepersOf: KeptIn<WeightsKeeper>;
@@ -58,6 +62,7 @@ export function createFleetActivities({
   decider,
   lobbyStore,
   tickets,
+  signatures,
   words,
   keepersOf,
 }: FleetPorts): FleetActivities {
@@ -88,16 +93,16 @@ export function createFleetActivities({
       const accepted: LeaseId[] = [];
       const gone: LeaseId[] = [];
       await each(parcelsOf(grants), async (parcel) => {
-        const end = await offer({ client, tickets }, parcel);
+        const end = await offer({ client, tickets, signatures }, parcel);
         const ids = parcel.map(({ lease }) => lease.id);
         if (end === "accepted") accepted.push(...ids);
         if (end === "gone") gone.push(...ids);
       });
-      await each(pending, (note) => tell(client, note));
+      await tellAll(client, pending);
       await each(losses, (loss) => tellLoss(client, loss));
       await each(sweeps, (order) => startSweep(client, { ...order, ticket: tickets.stop(order) }));
       const told = await tellLobbies({ client, askedBy }, lobbies ?? []);
-      await each(notesOf(lobbies ?? [], outside), (note) => tell(client, note));
+      await tellAll(client, notesOf(lobbies ?? [], outside));
       return {
         accepted: accepted.sort(),
         gone: gone.sort(),
@@ -142,33 +147,53 @@ const grantOf = ({ lease, agents, reason, predictedGBs, bandwidth }: Delivery): 
   ...(bandwidth !== undefined && { bandwidth }),
 });
 
-/** `failed`: the result is unknown, so the grants stay in the outbox and are sent again. */
+type GrantPorts = Pick<FleetPorts, "client" | "tickets" | "signatures">;
+
+/**
+ * `failed`: the result is unknown, so the grants stay in the outbox and are sent again. A job that was reset to a task after its request has asked, by its
+ * history, and asks no more: its next run is asked what it wants.
+ */
 async function offer(
-  { client, tickets }: Pick<FleetPorts, "client" | "tickets">,
+  ports: GrantPorts,
   parcel: readonly Delivery[],
 ): Promise<"accepted" | "gone" | "failed"> {
   const [first] = parcel;
   if (first === undefined) return "accepted";
   const { lease } = first;
   try {
-    const run = handleOf(client, lease);
-    const by = await submittedBy(run);
-    const grantTo = (delivery: Delivery): Grant => ({
-      ...grantOf(delivery),
-      ticket: tickets.launch(delivery.lease, by),
-    });
-    if (lease.slots === undefined) await tellJob({ client, run }, grantSignal, grantTo(first));
-    else await tellJob({ client, run }, grantsSignal, parcel.map(grantTo));
-    return "accepted";
+    if (await isTaken(ports, parcel, lease)) return "accepted";
+    await askOpenRun(ports.client, lease.jobId);
+    return "gone";
   } catch (error) {
-    // A job with an invalid id (a malformed request) counts as gone, like a closed one.
-    if (error instanceof WorkflowNotFoundError || isInvalidArgument(error)) return "gone";
     log.warn("a grant could not be delivered", {
       lease: lease.id,
       jobId: lease.jobId,
       error: String(error),
     });
     return "failed";
+  }
+}
+
+/** Whether the run is there; a job with an invalid id (a malformed request) counts as gone, like a closed one. */
+async function isTaken(
+  { client, tickets, signatures }: GrantPorts,
+  parcel: readonly Delivery[],
+  lease: Lease,
+): Promise<boolean> {
+  try {
+    const run = handleOf(client, lease);
+    const by = await submittedBy(run, signatures);
+    const grantTo = (delivery: Delivery): Grant => ({
+      ...grantOf(delivery),
+      ticket: tickets.launch(delivery.lease, by),
+    });
+    const grants = parcel.map(grantTo);
+    if (lease.slots === undefined) await tellJob({ client, run }, grantSignal, grants[0]);
+    else await tellJob({ client, run }, grantsSignal, grants);
+    return true;
+  } catch (error) {
+    if (isGone(error)) return false;
+    throw error;
   }
 }
 
@@ -184,8 +209,7 @@ async function sendEvictions(
       await tellJob({ client, run: handleOf(client, job) }, preemptSignal, order);
       sent.push(order.lease);
     } catch (error) {
-      if (error instanceof WorkflowNotFoundError || isInvalidArgument(error))
-        gone.push(order.lease);
+      if (isGone(error)) gone.push(order.lease);
       else
         log.warn("a preemption order could not be delivered to a job", {
           ...job,
@@ -227,16 +251,27 @@ function notesOf(
   });
 }
 
-/** An undelivered note is not repeated: the fleet's `explain` has the same facts. */
-async function tell(client: Client, note: PendingNote): Promise<void> {
-  try {
-    await handleOf(client, note).signal(pendingSignal, { seq: note.seq, reason: note.reason });
-  } catch (error) {
-    log.info("a pending note could not be delivered to a job", {
-      jobId: note.jobId,
-      error: String(error),
-    });
-  }
+/**
+ * An undelivered note is not repeated: the fleet's `explain` has the same facts. One line of the log says so for all of them: in a flood of requests
+ * there are notes for thousands of jobs that nobody has started.
+ */
+async function tellAll(client: Client, notes: readonly PendingNote[]): Promise<void> {
+  const undelivered: { readonly jobId: JobId; readonly error: unknown }[] = [];
+  await each(notes, async ({ jobId, runId, seq, reason }) => {
+    try {
+      await handleOf(client, { jobId, runId }).signal(pendingSignal, { seq, reason });
+    } catch (error) {
+      undelivered.push({ jobId, error });
+    }
+  });
+  const [first] = undelivered;
+  if (first === undefined) return;
+  const { jobId, error } = first;
+  log.info("pending notes could not be delivered to their jobs", {
+    count: undelivered.length,
+    jobId,
+    error: String(error),
+  });
 }
 
 /** Repeated at the next audit if it is lost. */

@@ -13,7 +13,7 @@ import {
   type FollowActivities,
   type PredecessorState,
 } from "../protocol/predecessors.ts";
-import { isInvalidArgument } from "./audit.ts";
+import { isInvalidArgument } from "./open-run.ts";
 import { tellJob } from "./job-words.ts";
 import { closedState } from "../protocol/closed-state.ts";
 

@@ -4,7 +4,6 @@ import { heartbeat, log } from "@temporalio/activity";
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import type { LobbyActivities, LobbyExit } from "../protocol/lobby-contract.ts";
 import {
-  assertSignal,
   callInSignal,
   fleetWorkflowId,
   JOB_WORKFLOW,
@@ -15,8 +14,9 @@ import {
 import type { WordActivities } from "../protocol/word-proof.ts";
 import { OTHER_TENANTS } from "../scheduling/ledger/intake.ts";
 import { isFields } from "../lib/fields.ts";
-import { isInvalidArgument } from "./audit.ts";
+import { listedRuns } from "./listed-runs.ts";
 import { tellJob } from "./job-words.ts";
+import { askOpenRun, askRun, isGone } from "./open-run.ts";
 import { each } from "../lib/each.ts";
 import { provenSignalsOf } from "./proven-signals.ts";
 import { signedFleets } from "./signed-fleets.ts";
@@ -29,7 +29,10 @@ export function createLobbyActivities(
 ): LobbyActivities {
   const askedBy = signedFleets(client);
   return {
-    /** A call that fails for another reason fails all, and all are repeated: a job that has heard changes nothing. */
+    /**
+     * A call that fails for another reason fails all, and all are repeated: a job that has heard changes nothing. One that was reset waits in no lobby under its
+     * next run, so that is asked what it wants.
+     */
     async callIn(calls, fleet) {
       const gone: number[] = [];
       await each(calls, async ({ jobId, runId, ...call }) => {
@@ -38,6 +41,7 @@ export function createLobbyActivities(
           await tellJob({ client, run }, callInSignal, call);
         } catch (error) {
           if (!isGone(error)) throw error;
+          await askOpenRun(client, jobId);
           gone.push(call.credit);
         }
       });
@@ -69,21 +73,14 @@ export function createLobbyActivities(
     async musterJobs({ fleet, tenant }) {
       const ofTenant = tenant === OTHER_TENANTS ? "" : ` AND OrbweaverTenant = "${tenant}"`;
       const query = `OrbweaverFleet = "${fleet}" AND OrbweaverState = "pending" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"${ofTenant}`;
-      let jobs: string[] = [];
+      let jobs: { readonly jobId: string; readonly runId: string }[] = [];
       const ask = async (): Promise<void> => {
         heartbeat();
-        await each(jobs, async (job) => {
-          try {
-            const run = client.workflow.getHandle(job);
-            await tellJob({ client, run }, assertSignal, { leases: [] });
-          } catch (error) {
-            if (!isGone(error)) throw error;
-          }
-        });
+        await each(jobs, ({ jobId, runId }) => askRun(client, jobId, { runId }));
         jobs = [];
       };
-      for await (const { workflowId } of client.workflow.list({ query })) {
-        jobs.push(workflowId);
+      for await (const { workflowId: jobId, runId } of listedRuns(client, query)) {
+        jobs.push({ jobId, runId });
         if (jobs.length >= 500) await ask();
       }
       await ask();
@@ -112,9 +109,6 @@ function valueOf(read: () => unknown): unknown {
     return undefined;
   }
 }
-
-const isGone = (error: unknown): boolean =>
-  error instanceof WorkflowNotFoundError || isInvalidArgument(error);
 
 /**
  * Tells the lobby in which a job waited that it does not any more; a tenant without a lobby of its own waits in that of the others. A word

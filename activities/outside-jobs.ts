@@ -8,6 +8,7 @@ import { heartbeat, log } from "@temporalio/activity";
 import type { Client } from "@temporalio/client";
 import type { RecoverOrder } from "../protocol/control-contract.ts";
 import type { LobbyStoreActivities } from "../protocol/lobby-contract.ts";
+import { listedRuns } from "./listed-runs.ts";
 import {
   LOBBY_WORKFLOW,
   lobbyRowsQuery,
@@ -25,11 +26,9 @@ export async function jobsOutside(
   { fleet, isLedgerLost }: Pick<RecoverOrder, "fleet" | "isLedgerLost">,
 ): Promise<ReadonlySet<string>> {
   const outside = new Set<string>();
-  const open = client.workflow.list({
-    query: `WorkflowType = "${LOBBY_WORKFLOW}" AND ExecutionStatus = "Running"`,
-  });
-  for await (const { workflowId, memo } of open) {
-    if (memo?.["fleet"] !== fleet) continue;
+  const query = `WorkflowType = "${LOBBY_WORKFLOW}" AND ExecutionStatus = "Running"`;
+  for await (const { workflowId, memo } of listedRuns(client, query)) {
+    if ((await memo("fleet")) !== fleet) continue;
     try {
       const lobby = client.workflow.getHandle(workflowId);
       if (isLedgerLost) await lobby.signal(reportAgainSignal);

@@ -20,7 +20,7 @@ import {
 } from "../protocol/messages.ts";
 import { doesDeny } from "../protocol/job.ts";
 import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../protocol/repair.ts";
-import { openRun } from "./audit.ts";
+import { openRun } from "./open-run.ts";
 import { each } from "../lib/each.ts";
 import type { TicketPrinter } from "./tickets.ts";
 

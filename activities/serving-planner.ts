@@ -110,10 +110,14 @@ export async function planServing(
   };
 }
 
-export const identityOf = ({ name, bytes }: ModelFile): ServingPlan["model"] => ({
-  name: name.slice(-500),
-  sha256: createHash("sha256").update(bytes).digest("hex"),
-});
+/** A hash takes as long as loading the file, and a service whose plan is another file's asks twice: bytes that are served stay as they were read. */
+const hashes = new WeakMap<Uint8Array, string>();
+
+export function identityOf({ name, bytes }: ModelFile): ServingPlan["model"] {
+  const sha256 = hashes.get(bytes) ?? createHash("sha256").update(bytes).digest("hex");
+  hashes.set(bytes, sha256);
+  return { name: name.slice(-500), sha256 };
+}
 
 type Planned = Pick<ServingPlan, "devices" | "parts" | "expectedMs" | "wholeMs">;
 

@@ -7,6 +7,8 @@
  */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { isUnreadable } from "../protocol/unreadable.ts";
 import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../protocol/messages.ts";
 
 const LOOK_AGAIN_MS = 5_000;
@@ -37,6 +39,11 @@ export async function askedNow(
 ): Promise<Asked> {
   try {
     const { memo = {} } = await client.workflow.getHandle(fleetWorkflowId).describe();
+    if ([WORDS_MEMO, ORDERS_MEMO, ATTENDANTS_MEMO].some((name) => isUnreadable(memo[name])))
+      throw new OrbweaverError(
+        "PAYLOAD_UNREADABLE",
+        `whether ${fleetWorkflowId} asks for proof cannot be read: its memo is encrypted with keys that are not here. Give this worker the fleet's (ORBWEAVER_ENCRYPTION_KEYS).`,
+      );
     if (memo[WORDS_MEMO] !== SIGNED_WORDS) return "nothing";
     if (memo[ATTENDANTS_MEMO] === SIGNED_WORDS) return "all";
     return memo[ORDERS_MEMO] === SIGNED_WORDS ? "orders" : "signals";

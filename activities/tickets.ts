@@ -8,14 +8,16 @@
 import { Context } from "@temporalio/activity";
 import type { WorkflowHandle } from "@temporalio/client";
 import type { KeyObject } from "node:crypto";
-import { claimedIn } from "../access/job-proof.ts";
+import { claimedIn, startingSignature } from "../access/job-proof.ts";
 import { signTicket, TICKET_MS } from "../access/ticket.ts";
 import type { Lease } from "../domain/lease/lease.ts";
 import type { SweepInput } from "../protocol/messages.ts";
 import { proofsIn } from "../protocol/signed-job.ts";
+import type { UsedSignatures } from "./used-signatures.ts";
 
-/** What a job's signature says of it; nothing when it has none. */
-export type Submitted = ReturnType<typeof claimedIn>;
+/** What a job's signature says of it, and the start that it has served first, where that is known; nothing when it has none. */
+export type Submitted =
+  (NonNullable<ReturnType<typeof claimedIn>> & { readonly start?: string }) | undefined;
 
 export interface TicketPrinter {
   launch(lease: Lease, by: Submitted): string;
@@ -34,7 +36,7 @@ export function ticketPrinter(key: () => KeyObject, nowMs: () => number = Date.n
           lease: id,
           token,
           gpus: gpus.map(({ host, mask }) => [host, mask]),
-          ...(by !== undefined && { hash: by.hash, by: by.publicKey }),
+          ...(by !== undefined && { hash: by.hash, by: by.publicKey, start: by.start }),
           until: nowMs() + TICKET_MS,
         },
         key(),
@@ -44,8 +46,20 @@ export function ticketPrinter(key: () => KeyObject, nowMs: () => number = Date.n
   };
 }
 
-/** From the memo with which the job was started, or from that of its last amendment. */
-export async function submittedBy(job: WorkflowHandle): Promise<Submitted> {
-  const { memo = {} } = await job.describe();
-  return claimedIn(proofsIn(memo).at(-1));
+/**
+ * From the memo with which the job was started, or from that of its last amendment. Of all signatures in it: whoever starts a workflow writes its memo, and
+ * a host takes any of them.
+ */
+export async function submittedBy(job: WorkflowHandle, used: UsedSignatures): Promise<Submitted> {
+  const { memo = {}, raw } = await job.describe();
+  const proofs = proofsIn(memo);
+  const claimed = claimedIn(proofs.at(-1));
+  if (claimed === undefined) return undefined;
+  const own = raw.workflowExecutionInfo?.firstRunId;
+  if (!own) return claimed;
+  const starts = proofs.flatMap((proof) => {
+    const signature = startingSignature(proof, job.workflowId);
+    return signature === undefined ? [] : [used.firstStart(signature, own)];
+  });
+  return { ...claimed, start: starts.find((start) => start !== own) ?? own };
 }

@@ -42,7 +42,7 @@ export const CRON_ROUTES: readonly Route[] = [
     path: "/v1/crons",
     id: "cron-list",
     summary: "The schedules that the caller may see, with what their last times became.",
-    answer: async ({ served, caller }) => ({ crons: await listCrons(served, caller) }),
+    answer: ({ served, caller }) => listCrons(served, caller),
   }),
   route({
     method: "POST",

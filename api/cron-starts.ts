@@ -4,12 +4,13 @@
  * It may be asked twice for the same time: the job's id says which time it is of, and one that is there is not judged again.
  */
 
-import { ScheduleNotFoundError, type ScheduleHandle } from "@temporalio/client";
+import { z } from "zod";
 import type { AuditLog } from "../access/audit-log.ts";
 import { fleetsRefusal, rightsOf, submitRefusal, type Rights } from "../access/principal.ts";
 import { provenStandingOrder, type StandingOrder } from "../access/standing-order.ts";
 import type { JobHandle, ListedJob } from "../client/index.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
+import { fileTooLarge } from "../domain/lease/job-size.ts";
 import { MAX_DEPENDENCIES } from "../domain/job/dependency.ts";
 import type { JobFile } from "../domain/job/job-file.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -17,6 +18,7 @@ import {
   CRON_LABEL,
   cronJobId,
   cronScheduleId,
+  OVERLAPS,
   type CronActivities,
   type CronInput,
   type CronOutcome,
@@ -25,6 +27,7 @@ import {
 import { sealProblem, type CameFlawed, type KeysInUse } from "../protocol/seal.ts";
 import { jobFacts, mayDo } from "./job-facts.ts";
 import { insist, type ServedFleet } from "./route.ts";
+import { scheduleOf } from "./schedules.ts";
 
 /** Jobs of one schedule that wait or run; its times are skipped beyond. */
 const MOST_OPEN = 100;
@@ -37,6 +40,23 @@ export interface CronStarts {
   readonly keys?: KeysInUse;
 }
 
+const inputSchema = z.looseObject({
+  cron: z.string(),
+  terms: z.strictObject({
+    file: z.looseObject({}).refine((file) => fileTooLarge(file) === undefined),
+    expression: z.string(),
+    timeZone: z.string(),
+    overlap: z.enum(OVERLAPS),
+  }),
+  order: z.string(),
+});
+
+/** Whoever reaches the frontend gives any input: undefined for what has another form. The file is one once its signature, or the job's parser, has said so. */
+export function readInput(input: unknown): Pick<CronInput, "cron" | "terms" | "order"> | undefined {
+  const read = inputSchema.safeParse(input).data;
+  return read && { ...read, terms: { ...read.terms, file: read.terms.file as unknown as JobFile } };
+}
+
 /** Throws where Temporal or the fleet does not answer, to be asked again. */
 export function cronStarter({
   served,
@@ -44,9 +64,10 @@ export function cronStarter({
   audit,
   keys,
 }: CronStarts): CronActivities["startCron"] {
-  return async (input, atMs, came) => {
-    const { cron } = input;
-    const order = orderOf(served, input);
+  return async (given, atMs, came) => {
+    const input = readInput(given);
+    const order = input && orderOf(served, input);
+    const cron = input?.cron ?? "unknown";
     const jobId = order && cronJobId(order, atMs);
     const line = {
       who: order?.principal.name ?? "unknown",
@@ -55,7 +76,7 @@ export function cronStarter({
       job: jobId ?? cron,
     };
     try {
-      if (order === undefined || jobId === undefined)
+      if (input === undefined || order === undefined || jobId === undefined)
         throw new OrbweaverError(
           "NOT_ALLOWED",
           `the standing signature of schedule ${cron} is forged, revoked, of another service, or from before two rotations of the service's key. Delete the schedule and submit it again: orbweaver cron delete ${cron}`,
@@ -80,24 +101,14 @@ async function refuseUnsealed(
   cron: string,
   { keys, came }: { readonly keys: KeysInUse; readonly came: CameFlawed },
 ): Promise<void> {
-  const saidAtMs = await saidAt(temporal.schedule.getHandle(cronScheduleId(fleet, cron)));
-  const why = sealProblem(keys, came.flaw, { atMs: saidAtMs ?? came.atMs ?? Infinity });
+  const { saidAtMs = came.atMs ?? Infinity } =
+    (await scheduleOf(temporal, cronScheduleId(fleet, cron))) ?? {};
+  const why = sealProblem(keys, came.flaw, { atMs: saidAtMs });
   if (why === undefined) return;
   throw new OrbweaverError(
     "NOT_ALLOWED",
     `the terms of schedule ${cron} are refused: ${why}. Delete the schedule and submit it again: orbweaver cron delete ${cron}`,
   );
-}
-
-/** When a schedule was last written, by the server's clock; undefined where there is none. */
-async function saidAt(schedule: Pick<ScheduleHandle, "describe">): Promise<number | undefined> {
-  try {
-    const { info } = await schedule.describe();
-    return (info.lastUpdatedAt ?? info.createdAt).getTime();
-  } catch (error) {
-    if (error instanceof ScheduleNotFoundError) return undefined;
-    throw error;
-  }
 }
 
 /** Undefined where it is not to be believed, or no more. */

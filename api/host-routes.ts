@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { operatorRefusal } from "../access/principal.ts";
+import { MOST_GPUS } from "../client/named-gpus.ts";
 import { JOB_CLASSES } from "../domain/job/job.ts";
 import { queueName, TENANT, type QueuePart } from "../domain/lease/queue-part.ts";
 import { tenantId } from "../domain/values/ids.ts";
@@ -13,6 +14,18 @@ const hosts = z
   .min(1)
   .max(10_000)
   .meta({ description: "Hosts, as cluster/host." });
+
+const gpus = z
+  .array(
+    z
+      .number()
+      .int()
+      .min(0)
+      .max(MOST_GPUS - 1),
+  )
+  .min(1)
+  .max(MOST_GPUS)
+  .meta({ description: "GPUs of each of the hosts, from 0 on." });
 
 const queue = z
   .union([
@@ -66,6 +79,40 @@ export const HOST_ROUTES: readonly Route[] = [
       insist(operatorRefusal(caller.principal, caller.rights, "drain hosts"));
       accept();
       return { hosts: await served.client.drain(body.hosts, body.reason) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/hosts/drain-gpus",
+    id: "drainGpus",
+    summary: "Stops new grants of single GPUs of hosts.",
+    body: z.strictObject({ hosts, gpus, reason: z.string().max(1_000) }),
+    note: ({ hosts: named, gpus: numbers, reason }) => ({
+      about: named.join(" "),
+      what: `GPU ${numbers.join(", ")}: ${reason}`,
+    }),
+    answer: async ({ caller, served, body: { reason, ...named }, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "drain GPUs"));
+      accept();
+      await served.client.drainGpus(named, reason);
+      return {};
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/hosts/undrain-gpus",
+    id: "undrainGpus",
+    summary: "Ends drains of single GPUs.",
+    body: z.strictObject({ hosts, gpus }),
+    note: ({ hosts: named, gpus: numbers }) => ({
+      about: named.join(" "),
+      what: `GPU ${numbers.join(", ")}`,
+    }),
+    answer: async ({ caller, served, body, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "end drains"));
+      accept();
+      await served.client.undrainGpus(body);
+      return {};
     },
   }),
   route({

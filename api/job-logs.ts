@@ -48,6 +48,7 @@ export async function jobLogs(
     onAttempt: (attempt) => write({ attempt }),
     onAttemptEnd: (_job, attemptEnd) => write({ attemptEnd }),
     onDropped: (rank, bytes) => write({ dropped: [rank, bytes] }),
+    onLost: (lost) => write({ text: "", lost }),
   };
   response.writeHead(200, { "Content-Type": "application/x-ndjson", "Cache-Control": "no-store" });
   const signs = setInterval(() => write({ text: "" }), SIGN_EVERY_MS);

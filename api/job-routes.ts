@@ -99,7 +99,7 @@ export const JOB_ROUTES: readonly Route[] = [
     path: "/v1/jobs/{job}/logs",
     id: "logs",
     summary:
-      "The output of a job, as lines of JSON: {text}, {attempt}, {attemptEnd}, {dropped}, {isEnd}.",
+      "The output of a job, as lines of JSON: {text}, {attempt}, {attemptEnd}, {dropped}, {isEnd}; `lost` in one is a rank whose host has not answered.",
     query: logQuery,
     isStream: true,
     answer: jobLogs,

@@ -4,16 +4,15 @@
 
 import { statSync } from "node:fs";
 import { userName } from "../access/own-identity.ts";
+import { readOnce, type FileOnce } from "../access/owned-file.ts";
 import { keysInFile } from "../access/token.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 
-const WRITABLE_BY_OTHERS = 0o022;
-
 export interface AccessFile {
   readonly file: string;
-  /** Reads its `access:`; throws BAD_INPUT when it is wrong. */
-  readonly readAccess: () => Access | undefined;
+  /** Reads the `access:` of its text; throws BAD_INPUT when it is wrong. */
+  readonly readAccess: (text: string) => Access | undefined;
   readonly say: (text: string) => void;
 }
 
@@ -32,8 +31,9 @@ export function liveAccess({ file, readAccess, say }: AccessFile): LiveAccess {
       : `${String(found.ino)} ${String(found.mtimeMs)} ${String(found.size)}`;
   };
   const read = (): Access => {
-    const access = readAccess() ?? {};
-    if (Object.keys(access).length > 0) refuseWritable(file);
+    const { text, isOwned } = readFile(file);
+    const access = readAccess(text) ?? {};
+    if (Object.keys(access).length > 0 && !isOwned) throw writable(file);
     (access.issuers ?? []).forEach(keysInFile);
     refuseOwnName(access);
     return access;
@@ -58,15 +58,22 @@ export function liveAccess({ file, readAccess, say }: AccessFile): LiveAccess {
   };
 }
 
+function readFile(file: string): FileOnce {
+  try {
+    return readOnce(file);
+  } catch (error) {
+    throw new OrbweaverError("BAD_INPUT", `the fleet file cannot be read: ${String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
 /** Who may write the file may give itself every role. */
-function refuseWritable(file: string): void {
-  const { uid, mode } = statSync(file);
-  if ((uid === 0 || uid === process.getuid?.()) && (mode & WRITABLE_BY_OTHERS) === 0) return;
-  throw new OrbweaverError(
+const writable = (file: string): OrbweaverError =>
+  new OrbweaverError(
     "BAD_INPUT",
     `${file} says who may do what (access), so it must belong to root or to the user of the service, and nobody else may write it: chmod go-w ${file}`,
   );
-}
 
 /** Jobs of the owner are the owner's by name. */
 function refuseOwnName({ principals = [] }: Access): void {

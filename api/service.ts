@@ -35,8 +35,8 @@ import { remoteSender } from "./remote-sender.ts";
 export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" | "client"> {
   /** The fleet file. */
   readonly file: string;
-  /** Reads its `access:`; throws BAD_INPUT when it is wrong. */
-  readonly readAccess: () => Access | undefined;
+  /** Reads the `access:` of its text; throws BAD_INPUT when it is wrong. */
+  readonly readAccess: (text: string) => Access | undefined;
   readonly auditFile: string;
   /** Of the standing signatures that were revoked. */
   readonly revokedFile: string;

@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const CONSOLE_PARTS = ["page", "live", "past", "scrape"] as const;
+export const CONSOLE_PARTS = ["page", "live", "past", "memory", "scrape"] as const;
 export type ConsolePart = (typeof CONSOLE_PARTS)[number];
 
 export const consoleBench: Bench = {
@@ -14,6 +14,7 @@ export const consoleBench: Bench = {
     "live: a fleet with ten changes a second until it has continued as new: from an event to the frame that shows it, calls to Temporal\n" +
     "with 50 browsers beside one, bytes to a browser; then 100 instants of the slider against the histories, folded anew.\n" +
     "past: 100 instants of a fleet of 6,016 GPUs and 10,000 waiting jobs over two runs.\n" +
+    "memory: what a console of that fleet takes while it shows instants of older runs.\n" +
     "scrape: the metrics of 6,016 GPUs, 10,000 waiting jobs and 200 tenants.\n" +
     "Without Chromium and playwright-core (a checkout has it) what needs a browser is not measured, and says so.",
   options: [
@@ -28,7 +29,7 @@ export const consoleBench: Bench = {
     size("waiting", "jobs in the queue of the page and of the scrape", { usual: 10_000 }),
     size("live-seconds", "ten changes a second at least so long", { usual: 60, least: 5 }),
     size("continues", "times that the live fleet continues as new meanwhile", { usual: 2 }),
-    size("cycles", "seconds of each of the two runs of the large fleet", { usual: 150, least: 2 }),
+    size("cycles", "seconds of each run of the large fleet", { usual: 150, least: 2 }),
     size("instants", "random instants that the slider shows", { usual: 100 }),
     {
       kind: "text",

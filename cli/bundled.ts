@@ -1,5 +1,5 @@
 /**
- * @file Loads the one file of the light verbs, with the compiled code of an earlier time where Node keeps such.
+ * @file Loads the one file of some verbs, with the compiled code of an earlier time where Node keeps such.
  *
  * From Node 22.1 on Node keeps it itself. Before, the build has put it beside the bundle; V8 refuses what another version of it has compiled, and
  * the bundle is then compiled as any other file.
@@ -10,6 +10,7 @@ import nodeModule from "node:module";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as vm from "node:vm";
+import type { Bundle } from "./light-verbs.ts";
 import type { runCli } from "./program.ts";
 
 export interface BundledCli {
@@ -18,9 +19,10 @@ export interface BundledCli {
 
 /** The bundle beside this file; undefined where this file was not built. */
 export function loadBundled(
+  bundle: Bundle,
   dir: string = dirname(fileURLToPath(import.meta.url)),
 ): BundledCli | undefined {
-  const file = `${dir}/light.cjs`;
+  const file = `${dir}/${bundle}`;
   if (!existsSync(file)) return undefined;
   const require = nodeModule.createRequire(file);
   const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: () => unknown };
@@ -38,7 +40,8 @@ function compiledScript(filename: string): vm.Script | undefined {
   const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
   if (loader === undefined || !existsSync(`${filename}.code`)) return undefined;
   const cachedData = readFileSync(`${filename}.code`);
-  const source = nodeModule.wrap(readFileSync(filename, "utf8"));
+  // ASCII alone, as the build sees to: other decoders look at each byte first.
+  const source = nodeModule.wrap(readFileSync(filename, "latin1"));
   const script = new vm.Script(source, { filename, cachedData, importModuleDynamically: loader });
   return script.cachedDataRejected === true ? undefined : script;
 }

@@ -2,12 +2,12 @@
 /**
  * @file The program `orbweaver`: runs the command line and exits with its status.
  *
- * Loads only what the words need: nothing for the version, one bundled file for verbs that only ask the server.
+ * Loads only what the words need: nothing for the version, one bundled file for verbs that only ask the server, or that serve a model.
  */
 
 import { loadBundled } from "./bundled.ts";
 import { packageVersion } from "./command/package-version.ts";
-import { isLightRun } from "./light-verbs.ts";
+import { bundleOf } from "./light-verbs.ts";
 import { drained, processIo } from "./terminal/io.ts";
 
 const words = process.argv.slice(2);
@@ -24,7 +24,8 @@ async function run(): Promise<number> {
     io.stdout.write(`${packageVersion()}\n`);
     return 0;
   }
-  const bundled = isLightRun(await withVerbFirst(), io.env) ? loadBundled() : undefined;
+  const bundle = bundleOf(await withVerbFirst(), io.env);
+  const bundled = bundle && loadBundled(bundle);
   const { runCli } = bundled ?? (await import("./program.ts"));
   return await runCli(words, { io });
 }

@@ -76,7 +76,10 @@ const openRealSession: OpenSession = async (values, io) =>
   await (await import("./command/session.ts")).openSession(values, io);
 
 /** One commander program: of the verb that the first word names, or of all verbs where it names none (help, completion, a slip of the pen). */
-async function createProgram(context: CommandContext, word: string | undefined): Promise<Command> {
+export async function createProgram(
+  context: CommandContext,
+  word: string | undefined,
+): Promise<Command> {
   const program = configured(new Command("orbweaver"), context.io)
     .description("Schedules GPU jobs over clusters; every job is a Temporal workflow.")
     // What follows a verb is the verb's own, also where the verb has verbs of its own (`queue hold --json`).
@@ -110,7 +113,7 @@ const hasJson = (command: Command): boolean =>
  * The words of these verbs after `--` are somebody else's command line. Commander would mix them with the files before
  * them, so they are taken off first.
  */
-function splitCommandLine(words: readonly string[]): {
+export function splitCommandLine(words: readonly string[]): {
   readonly own: readonly string[];
   readonly commandLine: readonly string[] | undefined;
 } {

@@ -12,6 +12,7 @@ import {
   type CollectiveTunerView,
 } from "../protocol/messages.ts";
 import { given, userProof } from "./orders.ts";
+import { listedRuns } from "./job-rows.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -66,7 +67,7 @@ export function openCollectives(client: Client, fleet: string): CollectivesHandl
       const ids = await asked(client, "the list of tuners", async () => {
         const query = `WorkflowType = "${COLLECTIVE_TUNER_WORKFLOW}" AND ExecutionStatus = "Running"`;
         const found: string[] = [];
-        for await (const { workflowId } of client.workflow.list({ query })) {
+        for await (const { workflowId } of listedRuns(client, query)) {
           if (workflowId.startsWith(collectiveTunerPrefix(fleet))) found.push(workflowId);
         }
         return found.sort();

@@ -26,8 +26,23 @@ export interface CronRun {
   readonly outcome: CronOutcome | { readonly kind: "waits" | "unknown" };
 }
 
+export interface CronList {
+  /** At most 200: first those that the service has signed. */
+  readonly crons: readonly ListedCron[];
+  /** How many more there are; of those that it has not signed twenty are shown, and they start nothing. Absent where all are listed. */
+  readonly left?: { readonly signed: number; readonly unsigned: number };
+}
+
 /** A schedule as lists show it. */
-export interface ListedCron {
+export type ListedCron = ReadCron | UnreadCron;
+
+/** One of which nobody can read what it is to start, so that it starts nothing. */
+export interface UnreadCron {
+  readonly cron: string;
+  readonly problem: "unreadable" | "bad job file";
+}
+
+export interface ReadCron {
   readonly cron: string;
   readonly expression: string;
   readonly timeZone: string;
@@ -48,7 +63,7 @@ export interface ListedCron {
 
 export interface CronClient {
   readonly submit: (cron: NewCron) => Promise<SubmittedCron>;
-  readonly list: () => Promise<readonly ListedCron[]>;
+  readonly list: () => Promise<CronList>;
   readonly pause: (cron: string, reason?: string) => Promise<void>;
   readonly resume: (cron: string) => Promise<void>;
   /** Submits a job of it now, too. */
@@ -66,10 +81,7 @@ export function openCronClient(address: ServiceAddress): CronClient {
   };
   return {
     submit: (cron) => post("/v1/crons", cron),
-    async list() {
-      const answer = await answered(address, { method: "GET", path: "/v1/crons" });
-      return (answer as { readonly crons: readonly ListedCron[] }).crons;
-    },
+    list: async () => (await answered(address, { method: "GET", path: "/v1/crons" })) as CronList,
     pause: (cron, reason) => order(cron, "pause", reason === undefined ? {} : { reason }),
     resume: (cron) => order(cron, "resume"),
     run: (cron) => order(cron, "run"),

@@ -22,6 +22,7 @@ import {
 } from "../protocol/messages.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import { refusedByHosts } from "./gpu-use.ts";
+import { listedRuns } from "./job-rows.ts";
 import { translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -76,10 +77,8 @@ export async function disbelievedByAttendants(
   ]);
   const tuners = clusters.map(({ id }) => `${collectiveTunerPrefix(fleet)}${id}-`);
   const listed: string[] = [];
-  const open = client.workflow.list({
-    query: `WorkflowType IN ("${LOBBY_WORKFLOW}", "${COLLECTIVE_TUNER_WORKFLOW}") AND ExecutionStatus = "Running"`,
-  });
-  for await (const { workflowId, memo } of open)
+  const query = `WorkflowType IN ("${LOBBY_WORKFLOW}", "${COLLECTIVE_TUNER_WORKFLOW}") AND ExecutionStatus = "Running"`;
+  for await (const { workflowId, memo } of listedRuns(client, query, ["fleet"]))
     if (memo?.["fleet"] === fleet || tuners.some((prefix) => workflowId.startsWith(prefix)))
       listed.push(workflowId);
   const all = [...ofClusters, linkMonitorWorkflowId(fleet), ...listed.sort()];

@@ -23,7 +23,7 @@ export type {
 export type { AmendOptions, NewSettings } from "./amendment.ts";
 export { gpuUse } from "./gpu-use.ts";
 export { neverStarted } from "./job-logs.ts";
-export type { RunProgress } from "./run-progress.ts";
+export type { ProgressOptions, RunProgress } from "./run-progress.ts";
 export type { LogOptions } from "./log-options.ts";
 export type { JobFilter } from "./job-filter.ts";
 export { JOB_STATES, parseJobState, type ListedJob, type ListedState } from "./listed-job.ts";

@@ -60,7 +60,7 @@ import { readJobLogs } from "./job-logs.ts";
 import { ordered, signalProven, userProof, type OrderCall } from "./orders.ts";
 import type { LogOptions } from "./log-options.ts";
 import type { Rerun, RerunOptions } from "./rerun.ts";
-import { runProgress, type RunProgress } from "./run-progress.ts";
+import { runProgress, type ProgressOptions, type RunProgress } from "./run-progress.ts";
 import { USER_KEY } from "./search-keys.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
@@ -102,7 +102,7 @@ export interface JobHandle {
   /** The output of the ranks: in order for one rank, in order of arrival for several. */
   readonly logs: (options?: LogOptions) => AsyncIterable<string>;
   /** Of each host of a running job, as far as its agent has reported. */
-  readonly progress: () => Promise<readonly RunProgress[]>;
+  readonly progress: (options?: ProgressOptions) => Promise<readonly RunProgress[]>;
   /** Why the job waits or where it runs, with the fleet's current numbers. */
   readonly explain: () => Promise<JobExplanation>;
 }
@@ -224,9 +224,9 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     },
     release: () => ordered(call, releaseUpdate, null),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
-    progress: async () => {
+    progress: async ({ isBrief = false } = {}) => {
       const runs = await runProgress(client, jobId);
-      if (runs.length === 0) return runs;
+      if (runs.length === 0 || isBrief) return runs;
       const { fleet, attempts, array } = await view();
       const gpus = array?.leases.flatMap((lease) => lease.gpus) ?? attempts.at(-1)?.gpus ?? [];
       return await withGpuUse(runs, { client, fleet, gpus });

@@ -121,6 +121,7 @@ async function* readAttempt(
       isFollowed: options.follow === true,
       ...(options.tail !== undefined && { tailLines: options.tail }),
       onDropped: (bytes) => options.onDropped?.(place.rank, bytes),
+      onLost: () => options.onLost?.(place.rank),
       isOver: async () => {
         const { attempts } = await view();
         return attempts.find(({ leaseId }) => leaseId === attempt.leaseId)?.end !== undefined;

@@ -24,6 +24,8 @@ export interface LogOptions {
   readonly onAttemptEnd?: (jobId: JobId, attempt: AttemptView) => void;
   /** Called when rotation has dropped a part of the text that would come next. */
   readonly onDropped?: (rank: number, bytes: number) => void;
+  /** Called when the host of a rank that is followed has not answered; its log goes on when it does. */
+  readonly onLost?: (rank: number) => void;
 }
 
 export interface LoggedJob {

@@ -15,11 +15,13 @@ import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { Ledger, RepairNote } from "../scheduling/ledger/ledger.ts";
 import {
   DEFAULT_FLEET,
+  drainGpusUpdate,
   drainUpdate,
   fenceUpdate,
   fleetWorkflowId,
   holdQueueUpdate,
   releaseQueueUpdate,
+  undrainGpusUpdate,
   undrainUpdate,
 } from "../protocol/messages.ts";
 import {
@@ -39,6 +41,7 @@ import { ordered, type OrderCall } from "./orders.ts";
 import { presentLedger } from "./present-ledger.ts";
 import { asked } from "./server-error.ts";
 import type { SubmitOptions, Submitted } from "./submission.ts";
+import { partsOf, type NamedGpus } from "./named-gpus.ts";
 import { callOffDrain, planDrain, plannedDrains } from "./timed-drains.ts";
 import { submitAll, type SubmitAllOptions } from "./submit-all.ts";
 
@@ -59,10 +62,13 @@ export type FleetClient = Pick<
   | "checkStarts"
   | "job"
   | "list"
+  | "listPages"
   | "fleet"
   | "trust"
   | "drain"
   | "undrain"
+  | "drainGpus"
+  | "undrainGpus"
   | "planDrain"
   | "plannedDrains"
   | "fence"
@@ -132,7 +138,12 @@ export class OrbweaverClient {
   }
 
   /** Jobs of the fleet, newest first; ended ones only on request. */
-  async *list({ isMine, ...asked }: JobFilter = {}): AsyncGenerator<ListedJob> {
+  async *list(filter: JobFilter = {}): AsyncGenerator<ListedJob> {
+    for await (const page of this.listPages(filter)) for (const job of page) yield job;
+  }
+
+  /** The same, at most a thousand at a time. */
+  async *listPages({ isMine, ...asked }: JobFilter = {}): AsyncGenerator<readonly ListedJob[]> {
     const filter = isMine === true ? { ...asked, user: userName() } : asked;
     const ledger = async (): Promise<Ledger | undefined> => {
       try {
@@ -161,6 +172,16 @@ export class OrbweaverClient {
   async drain(hosts: readonly string[], reason: string): Promise<readonly HostId[]> {
     await ordered(this.#call(), drainUpdate, { hosts, reason });
     return hosts.map(parseHostId);
+  }
+
+  /** Stops new grants of these GPUs of each of the hosts; the others are granted on, and running jobs continue. */
+  async drainGpus(named: NamedGpus, reason: string): Promise<void> {
+    await ordered(this.#call(), drainGpusUpdate, { gpus: partsOf(named), reason });
+  }
+
+  /** Ends such drains. */
+  async undrainGpus(named: NamedGpus): Promise<void> {
+    await ordered(this.#call(), undrainGpusUpdate, { gpus: partsOf(named) });
   }
 
   /** Drains these hosts at a time, instead of at another that was planned. Throws NOT_FOUND where the fleet has no such host. */

@@ -56,7 +56,16 @@ export async function ordered<Answer, Order>(
     },
     withinMs === undefined ? {} : { withinMs },
   );
-  if (answer !== null) return answer;
+  // The workflow answers as the update's type promises.
+  return answer ?? ((await settled({ client, workflowId, subject }, updateId)) as Answer);
+}
+
+/** What became of an order that the workflow has taken as pending; throws with the code of its refusal. */
+export async function settled(
+  { client, workflowId, subject }: Omit<OrderCall, "withinMs">,
+  updateId: string,
+): Promise<unknown> {
+  const workflow = client.workflow.getHandle(workflowId);
   const endAtMs = Date.now() + SETTLED_WITHIN_MS;
   for (let tries = 0; Date.now() < endAtMs; tries += 1) {
     const outcome = await outcomeOf({ client, subject }, () =>
@@ -64,12 +73,11 @@ export async function ordered<Answer, Order>(
     );
     if (outcome?.kind === "refused")
       throw new OrbweaverError(codeNamed(outcome.code), outcome.message);
-    // The workflow has answered as the update's type promises.
-    if (outcome?.kind === "done") return outcome.answer as Answer;
+    if (outcome?.kind === "done") return outcome.answer;
     await sleep(pauseMs(tries));
   }
   throw new OrbweaverError(
-    "NOT_ALLOWED",
+    "NO_CONNECTION",
     `${subject} has taken the order, and has not said within ${String(SETTLED_WITHIN_MS / 1_000)} s what became of it. ${isOpen(subject)}`,
   );
 }

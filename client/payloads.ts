@@ -18,10 +18,16 @@ export async function decodedPayloads(
   payloads: readonly Payload[],
   workflowId?: string,
 ): Promise<unknown[]> {
-  const { payloadCodecs, payloadConverter } = client.options.loadedDataConverter;
+  const { payloadCodecs } = client.options.loadedDataConverter;
   const { namespace } = client.options;
   const context = workflowId === undefined ? undefined : workflowContext(workflowId, namespace);
   let plain = [...payloads];
   for (const codec of [...payloadCodecs].reverse()) plain = await codec.decode(plain, context);
-  return plain.map((payload) => payloadConverter.fromPayload<unknown>(payload));
+  return plainPayloads(client, plain);
+}
+
+/** Of payloads that no codec has encoded. */
+export function plainPayloads(client: Client, payloads: readonly Payload[]): unknown[] {
+  const { payloadConverter } = client.options.loadedDataConverter;
+  return payloads.map((payload) => payloadConverter.fromPayload<unknown>(payload));
 }

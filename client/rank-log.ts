@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { pauseMs } from "./ask-again.ts";
-import type { LogChunk, LogQuery, LogSession } from "./log-session.ts";
+import { isLost, type LogChunk, type LogQuery, type LogSession } from "./log-session.ts";
 
 export interface RankLogOptions {
   /** Only the last lines of the present output; everything when absent. */
@@ -17,6 +17,8 @@ export interface RankLogOptions {
   readonly isFollowed: boolean;
   /** Called with the number of bytes that rotation has dropped before the next text. */
   readonly onDropped?: (bytes: number) => void;
+  /** Called once when a host that is followed does not answer any more: its agent may have ended, and the log goes on with the next one. */
+  readonly onLost?: () => void;
   /** Whether the attempt has ended; a rank that its host does not know by then was never started. */
   readonly isOver: () => Promise<boolean>;
 }
@@ -24,9 +26,15 @@ export interface RankLogOptions {
 /** The rank and its host. */
 export type RankPlace = Pick<LogQuery, "jobId" | "host" | "leaseId" | "rank" | "task">;
 
+type Read = LogSession["read"];
+
 const MAX_CHUNK_BYTES = 128 * 1024;
 /** The agent answers a follower as soon as new output comes, and without text after this time. */
 const FOLLOW_WAIT_MS = 10_000;
+/** How long a host that is followed may be without an answer. */
+const LOST_FOR_MS = 600_000;
+/** It is asked at least so often. */
+const LOST_PAUSE_MS = 5_000;
 const FIRST_TAIL_BYTES = 16 * 1024;
 const MAX_TAIL_BYTES = 16 * 1024 * 1024;
 
@@ -34,27 +42,26 @@ const MAX_TAIL_BYTES = 16 * 1024 * 1024;
 export async function* readRankLog(
   session: LogSession,
   place: RankPlace,
-  { tailLines, isFollowed, onDropped, isOver }: RankLogOptions,
+  { tailLines, isFollowed, onDropped, onLost, isOver }: RankLogOptions,
 ): AsyncGenerator<string> {
+  const read: Read = isFollowed
+    ? (query) => readPatiently(session, query, { isOver, onLost })
+    : session.read;
   let offset = 0;
   let tries = 0;
-  if (isFollowed) await untilKnown(session, place, isOver);
+  if (isFollowed) await untilKnown(read, place, isOver);
   if (tailLines !== undefined) {
-    const tail = await readTail(session, place, tailLines);
+    const tail = await readTail(read, place, tailLines);
     if (tail.text !== "") yield tail.text;
     if (tail.isEnd || !isFollowed) return;
     offset = tail.nextOffset;
   }
   for (;;) {
-    const chunk = await session.read({
-      ...place,
-      offset,
-      maxBytes: MAX_CHUNK_BYTES,
-      waitMs: isFollowed ? FOLLOW_WAIT_MS : 0,
-    });
+    const waitMs = isFollowed ? FOLLOW_WAIT_MS : 0;
+    const chunk = await read({ ...place, offset, maxBytes: MAX_CHUNK_BYTES, waitMs });
     if (chunk.droppedBytes > 0) onDropped?.(chunk.droppedBytes);
     if (chunk.text !== "") yield chunk.text;
-    const isAllThere = chunk.nextOffset === offset;
+    const isAllThere = chunk.text === "";
     offset = chunk.nextOffset;
     if (chunk.isEnd || (isAllThere && !isFollowed)) return;
     // An agent with many followers lets only some of them wait; the others are answered at once.
@@ -63,9 +70,33 @@ export async function* readRankLog(
   }
 }
 
+/** Waits for a host that does not answer until the attempt has ended. */
+async function readPatiently(
+  session: LogSession,
+  query: LogQuery,
+  {
+    isOver,
+    onLost,
+  }: { readonly isOver: RankLogOptions["isOver"]; readonly onLost: RankLogOptions["onLost"] },
+): Promise<LogChunk> {
+  const askedMs = performance.now();
+  for (let tries = 0; ; tries += 1) {
+    // Read the end first, so that the last output of an attempt that has ended meanwhile is asked for once more.
+    const wasOver = tries > 0 && (await isOver().catch(() => false));
+    try {
+      return await session.read(query);
+    } catch (error) {
+      const isLate = performance.now() - askedMs > LOST_FOR_MS;
+      if (!isLost(error) || wasOver || isLate) throw error;
+      if (tries === 0) onLost?.();
+    }
+    await sleep(pauseMs(tries, LOST_PAUSE_MS));
+  }
+}
+
 /** A gang with a grant is unknown to its hosts until it is prepared. */
 async function untilKnown(
-  session: LogSession,
+  read: Read,
   place: RankPlace,
   isOver: () => Promise<boolean>,
 ): Promise<void> {
@@ -73,7 +104,7 @@ async function untilKnown(
     // Read the end first, so that a run that began and ended in between is found.
     const wasOver = await isOver();
     try {
-      await session.read({ ...place, offset: 0, maxBytes: 1, waitMs: 0 });
+      await read({ ...place, offset: 0, maxBytes: 1, waitMs: 0 });
       return;
     } catch (error) {
       const isUnknown = error instanceof OrbweaverError && error.code === "RUN_UNKNOWN";
@@ -89,9 +120,9 @@ interface Tail {
   readonly isEnd: boolean;
 }
 
-async function readTail(session: LogSession, place: RankPlace, lines: number): Promise<Tail> {
+async function readTail(read: Read, place: RankPlace, lines: number): Promise<Tail> {
   for (let windowBytes = FIRST_TAIL_BYTES; ; windowBytes *= 4) {
-    const tail = await readWindow(session, place, windowBytes);
+    const tail = await readWindow(read, place, windowBytes);
     const cut = lastLines(tail.text, lines);
     if (tail.isWhole || cut.isEnough || windowBytes >= MAX_TAIL_BYTES) {
       return { text: cut.text, nextOffset: tail.nextOffset, isEnd: tail.isEnd };
@@ -101,18 +132,18 @@ async function readTail(session: LogSession, place: RankPlace, lines: number): P
 
 /** The last `windowBytes` of the present output, in chunks; `isWhole` when nothing precedes them. */
 async function readWindow(
-  session: LogSession,
+  read: Read,
   place: RankPlace,
   windowBytes: number,
 ): Promise<Tail & { readonly isWhole: boolean }> {
   const maxBytes = MAX_CHUNK_BYTES;
-  let chunk: LogChunk = await session.read({ ...place, offset: -windowBytes, maxBytes, waitMs: 0 });
+  let chunk: LogChunk = await read({ ...place, offset: -windowBytes, maxBytes, waitMs: 0 });
   const isWhole = chunk.nextOffset < windowBytes || chunk.droppedBytes > 0;
   let text = chunk.text;
   while (!chunk.isEnd && text.length < MAX_TAIL_BYTES) {
     const { nextOffset } = chunk;
-    chunk = await session.read({ ...place, offset: nextOffset, maxBytes, waitMs: 0 });
-    if (chunk.nextOffset === nextOffset) break;
+    chunk = await read({ ...place, offset: nextOffset, maxBytes, waitMs: 0 });
+    if (chunk.text === "") break;
     text += chunk.text;
   }
   return { text, nextOffset: chunk.nextOffset, isEnd: chunk.isEnd, isWhole };

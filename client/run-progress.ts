@@ -29,6 +29,11 @@ export interface RunProgress {
   readonly gpuUse?: readonly (GpuUse & { readonly gpu: number })[];
 }
 
+export interface ProgressOptions {
+  /** Without the use of GPUs, for callers that ask again and again: the job and the presence of its hosts are asked nothing. The submit service always tells it. */
+  readonly isBrief?: boolean;
+}
+
 export async function runProgress(client: Client, jobId: JobId): Promise<readonly RunProgress[]> {
   const workflow = client.workflow.getHandle(jobId);
   const { raw } = await asked(client, `job ${jobId}`, () => workflow.describe());

@@ -196,18 +196,18 @@ function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
           { cause: error },
         );
       }
-      return noWorker(subject, said, error);
+      return noWorker(subject, error);
     case GRPC.DEADLINE_EXCEEDED:
     case GRPC.CANCELLED:
-      return noWorker(subject, said, error);
+      return noWorker(subject, error);
     default:
       return undefined;
   }
 }
 
-const noWorker = (subject: string, said: string, cause: unknown): OrbweaverError =>
+const noWorker = (subject: string, cause: unknown): OrbweaverError =>
   noConnection(
-    `no worker answers for ${subject} (${said}). Start one with \`orbweaver up\` or \`orbweaver worker\``,
+    `no worker answers for ${subject}. Start one with \`orbweaver up\` or \`orbweaver worker\``,
     cause,
   );
 

@@ -18,6 +18,7 @@ import {
   type JobHandle,
   type JobOutcome,
 } from "./job-handle.ts";
+import type { JobFilter } from "./job-filter.ts";
 import type { ListedJob } from "./listed-job.ts";
 import type { LogOptions } from "./log-options.ts";
 import type { FleetClient } from "./orbweaver-client.ts";
@@ -47,7 +48,8 @@ export interface ServiceJob {
 
 /** A line of a log, as `GET /v1/jobs/{job}/logs` streams them. */
 export type ServiceLogLine =
-  | { readonly text: string }
+  /** `lost`: a rank whose host has not answered. */
+  | { readonly text: string; readonly lost?: number }
   | { readonly attempt: AttemptView }
   | { readonly attemptEnd: AttemptView }
   | { readonly dropped: readonly [rank: number, bytes: number] }
@@ -71,6 +73,12 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
       ...(idempotencyKey !== undefined && { idempotencyKey }),
       ...(file !== undefined && { file }),
     });
+  const listed = async (filter: JobFilter = {}): Promise<readonly ListedJob[]> =>
+    (
+      await get<{ readonly jobs: readonly ListedJob[] }>(
+        `/v1/jobs?filter=${encodeURIComponent(JSON.stringify(filter))}`,
+      )
+    ).jobs;
   const check: FleetClient["checkStarts"] = async (jobs) => {
     for (const some of inChecks(jobs)) await post("/v1/jobs/check", { jobs: some });
   };
@@ -80,17 +88,23 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
     submitAll: (jobs, options) => submitAll(jobs, options, { submit, check }),
     checkStarts: check,
     job: (id) => jobOf(address, { id, get, post }),
-    async *list(filter = {}) {
-      const { jobs } = await get<{ readonly jobs: readonly ListedJob[] }>(
-        `/v1/jobs?filter=${encodeURIComponent(JSON.stringify(filter))}`,
-      );
-      yield* jobs;
+    async *list(filter) {
+      yield* await listed(filter);
+    },
+    async *listPages(filter) {
+      yield await listed(filter);
     },
     fleet: async () => unpackLedger(await get<Parameters<typeof unpackLedger>[0]>("/v1/ledger")),
     trust: (_ledger: Ledger) => get<FleetTrust>("/v1/trust"),
     drain: async (hosts, reason) =>
       (await post<{ readonly hosts: readonly HostId[] }>("/v1/hosts/drain", { hosts, reason }))
         .hosts,
+    drainGpus: async (named, reason) => {
+      await post("/v1/hosts/drain-gpus", { ...named, reason });
+    },
+    undrainGpus: async (named) => {
+      await post("/v1/hosts/undrain-gpus", named);
+    },
     planDrain: async (hosts, plan) =>
       (
         await post<{ readonly hosts: readonly HostId[] }>("/v1/hosts/plan-drain", {
@@ -215,8 +229,10 @@ async function* logsOf(
   const response = await opened(address, { method: "GET", path: `${path}?${words.join("&")}` });
   try {
     for await (const line of linesOf(response)) {
-      if ("text" in line) yield line.text;
-      else if ("attempt" in line) told.onAttempt?.(line.attempt);
+      if ("text" in line) {
+        if (line.lost !== undefined) told.onLost?.(line.lost);
+        yield line.text;
+      } else if ("attempt" in line) told.onAttempt?.(line.attempt);
       else if ("attemptEnd" in line) told.onAttemptEnd?.(jobId, line.attemptEnd);
       else if ("dropped" in line) told.onDropped?.(...line.dropped);
       else if ("isEnd" in line) return;

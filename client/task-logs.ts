@@ -35,6 +35,7 @@ export async function* readTaskLogs(
       isFollowed: options.follow === true,
       ...(options.tail !== undefined && { tailLines: options.tail }),
       onDropped: (bytes) => options.onDropped?.(place.rank, bytes),
+      onLost: () => options.onLost?.(place.rank),
       isOver: async () => !isOpen(await taskView(job, task)),
     });
   } finally {

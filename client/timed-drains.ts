@@ -1,8 +1,9 @@
 /** @file Plans drains, lists the planned ones, and calls them off. A second plan for a host takes the place of the first. */
 
 import { WorkflowIdConflictPolicy, WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { z } from "zod";
 import { ownIdentity } from "../access/own-identity.ts";
-import type { HostId } from "../domain/values/ids.ts";
+import { isWord, parseHostId, type HostId } from "../domain/values/ids.ts";
 import { drainUpdate, fleetWorkflowId, JOB_TASK_QUEUE, USER } from "../protocol/messages.ts";
 import {
   PLANNED_DRAIN_MEMO,
@@ -12,7 +13,15 @@ import {
   type PlannedDrain,
   type TimedDrainInput,
 } from "../protocol/timed-drain.ts";
+import { listedRuns } from "./job-rows.ts";
 import { signedWord } from "./signed-word.ts";
+
+const planSchema = z.object({
+  host: z.string().refine(isWord).transform(parseHostId),
+  atMs: z.number(),
+  reason: z.string(),
+  by: z.string(),
+});
 
 export async function planDrain(
   client: Client,
@@ -47,10 +56,10 @@ export async function plannedDrains(
 ): Promise<readonly PlannedDrain[]> {
   const found: PlannedDrain[] = [];
   const query = `WorkflowType = "${TIMED_DRAIN_WORKFLOW}" AND ExecutionStatus = "Running"`;
-  for await (const { memo } of client.workflow.list({ query })) {
-    // Written by `planDrain`.
-    const plan = memo?.[PLANNED_DRAIN_MEMO] as PlannedDrain | undefined;
-    if (memo?.["fleet"] === fleet && plan !== undefined) found.push(plan);
+  for await (const { memo } of listedRuns(client, query, ["fleet", PLANNED_DRAIN_MEMO])) {
+    // Written by `planDrain`, or by anybody.
+    const plan = planSchema.safeParse(memo?.[PLANNED_DRAIN_MEMO]);
+    if (memo?.["fleet"] === fleet && plan.success) found.push(plan.data);
   }
   return found.sort((one, other) => one.atMs - other.atMs || (one.host < other.host ? -1 : 1));
 }

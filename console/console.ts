@@ -39,7 +39,7 @@ import { createRunArchive, type RunArchive } from "./past/run-archive.ts";
 import { createLeaseSpans } from "./past/lease-spans.ts";
 import { createPast } from "./past/past.ts";
 import { createShareSamples } from "./past/share-samples.ts";
-import { decisionRow } from "./view/decisions.ts";
+import { decisionOf } from "./view/decisions.ts";
 import { hasJob } from "./view/rows.ts";
 import { followUse } from "./use/follow-use.ts";
 import { createUseBook } from "./use/use-book.ts";
@@ -168,7 +168,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
           tables.noteGrants(one.ledger);
           past.add(one);
           spans.add(one);
-          const row = decisionRow(one);
+          const row = decisionOf(one);
           if (row !== undefined) tables.note(row);
         }
         kept?.folded(folded, reached, {

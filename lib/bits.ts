@@ -7,6 +7,17 @@ export const fullMask = (count: number): number =>
 /** One more would be the sign. */
 const MOST_SHIFTED = 30;
 
+export const maskOf = (members: readonly number[]): number =>
+  members.reduce((mask, member) => mask | (1 << member), 0);
+
+/** The members, ascending. */
+export function membersOf(mask: number): readonly number[] {
+  const members: number[] = [];
+  for (let rest = mask, at = 0; rest !== 0; rest >>>= 1, at += 1)
+    if ((rest & 1) === 1) members.push(at);
+  return members;
+}
+
 /** The `count` lowest set bits of `mask`; all of them when it has fewer. */
 export function lowestBits(mask: number, count: number): number {
   let rest = mask;

@@ -37,6 +37,22 @@ export function jsonSizeUpTo(value: unknown, mostBytes: number, depth = 0): numb
   return bytes;
 }
 
+/** Whether arrays and maps lie in each other in more than so many levels. Cost: O(value), memory of its widest level; no stack. */
+export function isDeeperThan(value: unknown, levels: number): boolean {
+  let level = containersIn([value]);
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth >= levels) return true;
+    level = level.flatMap((each) => containersIn(Object.values(each)));
+  }
+  return false;
+}
+
+const containersIn = (values: readonly unknown[]): readonly object[] =>
+  values.filter(
+    (value): value is object =>
+      typeof value === "object" && value !== null && !ArrayBuffer.isView(value),
+  );
+
 /** The first characters of its JSON, for people: where it ends too early, it is no JSON. */
 export function jsonStart(value: unknown, mostChars: number): string {
   const parts: string[] = [];

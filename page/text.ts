@@ -1,4 +1,7 @@
-/** @file Numbers and times as people read them. */
+/** @file Numbers, times and the health of hosts as people read them. */
+
+import { membersOf } from "../lib/bits.ts";
+import type { HostRow } from "./wire.ts";
 
 const UNITS = [
   ["d", 86_400_000],
@@ -45,3 +48,25 @@ export const tenths = (value: number): string =>
 /** `92 %`. */
 export const shareText = (part: number, whole: number): string =>
   `${whole === 0 ? 0 : Math.round((100 * part) / whole)} %`;
+
+/** `GPU 3`, `GPUs 3, 5`. */
+function gpusOf(mask: number): string {
+  const gpus = membersOf(mask);
+  return `GPU${gpus.length === 1 ? "" : "s"} ${gpus.join(", ")}`;
+}
+
+export function healthText(
+  { condition, drainReason, silentSinceMs, gpuDrains }: HostRow,
+  nowMs: number,
+): string {
+  if (condition === undefined)
+    return gpuDrains === undefined
+      ? "ready"
+      : gpuDrains.map(({ mask, reason }) => `${gpusOf(mask)} drained: ${reason}`).join("; ");
+  if (condition === "drained")
+    return drainReason === undefined ? "drained" : `drained: ${drainReason}`;
+  if (condition === "agentless") return "no agent";
+  return silentSinceMs === undefined
+    ? condition
+    : `${condition}, silent for ${durationText(nowMs - silentSinceMs)}`;
+}

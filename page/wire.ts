@@ -16,6 +16,8 @@ export interface HostRow {
   readonly condition?: "agentless" | "fenced" | "silent" | "drained";
   readonly drainReason?: string;
   readonly silentSinceMs?: number;
+  /** GPUs that are out of service, whatever the host is; absent for none. */
+  readonly gpuDrains?: readonly { readonly mask: number; readonly reason: string }[];
 }
 
 export type GpuMask = readonly [host: string, mask: number];

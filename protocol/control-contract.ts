@@ -66,7 +66,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 8;
+export const JOB_RULES = 9;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -99,6 +99,12 @@ export const EARLY_GRANT_RULES = 7;
 export const KEPT_CALL_RULES = 8;
 /** From here on hosts that refused are asked again whatever a job was told of its waiting last: such words may be lost, or come late. */
 export const RESTED_ANYWAY_RULES = 8;
+/** From here on a job that is asked what it holds answers as the run that the question names: a run that was reset repeats the answer under an id of its own. */
+export const ASKED_RUN_RULES = 9;
+/** From here on a call is no reason to leave the lobby either for a job that has yet to ask under that number, because it waits for others or is held. */
+export const UNASKED_CALL_RULES = 9;
+/** From here on an array orders its hosts again to stop tasks, where they did not carry the order out. */
+export const REPEATED_STOP_RULES = 9;
 
 export type Admission =
   | {

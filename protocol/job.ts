@@ -232,6 +232,8 @@ export interface TaskOrderAnswer {
   readonly done: number;
   readonly stopping: number;
   readonly skipped: number;
+  /** Those left alone, as in `3,7-9`: the lowest of them where all would be long. Absent from former releases. */
+  readonly skippedTasks?: string;
 }
 
 export type ArrayMemo = TaskCounts & { readonly count: number };

@@ -131,7 +131,12 @@ export interface LobbyInput {
 export interface CarriedLobby {
   readonly queues: readonly CarriedQueue[];
   readonly credits: readonly LobbyCredit[];
-  readonly called: readonly (readonly [credit: LobbyCredit, row: PackedRow, atMs: number])[];
+  readonly called: readonly (readonly [
+    credit: LobbyCredit,
+    row: PackedRow,
+    atMs: number,
+    isOvertaken?: true,
+  ])[];
   readonly returned: readonly number[];
   /** What the fleet was told last. */
   readonly reported?: { readonly waiting: WaitingByClass };

@@ -7,6 +7,7 @@
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
 import type { FleetShape } from "../domain/fleet/fleet.ts";
+import type { HostGpus } from "../domain/lease/lease.ts";
 import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { FleetAnswer } from "../domain/lease/pending.ts";
@@ -120,6 +121,18 @@ export const undrainUpdate = defineUpdate<
   Proven<{ readonly hosts: readonly string[]; readonly of?: string }>
 >("undrain");
 
+/** `isNew`: refused where one of the GPUs is drained already. From `GPU_DRAIN_RULES` of the fleet on. */
+export const drainGpusUpdate = defineUpdate<
+  null,
+  Proven<{ readonly gpus: readonly HostGpus[]; readonly reason: string; readonly isNew?: true }>
+>("drain-gpus");
+
+/** `of`: refused where one of the GPUs has been drained for a reason that does not begin so. */
+export const undrainGpusUpdate = defineUpdate<
+  null,
+  Proven<{ readonly gpus: readonly HostGpus[]; readonly of?: string }>
+>("undrain-gpus");
+
 /** Replaces the fleet's description; what runs goes on, over-use shows as such. */
 export const configureUpdate = defineUpdate<
   void | null,
@@ -160,9 +173,11 @@ export const predecessorSignal = defineSignal<[PredecessorNews]>("predecessor");
 
 /**
  * Asks a job to tell the fleet again what it waits for or holds: the fleet has lost its ledger, or doubts it. `leases`: those of the job that a host runs and
- * that it has not claimed; an array says which of them it does not hold. Absent of former releases.
+ * that it has not claimed; an array says which of them it does not hold. Absent of former releases. `runId`: the run that is asked, as the server names it; absent of releases
+ * before rules 9 of jobs.
  */
-export const assertSignal = defineSignal<[{ readonly leases: readonly LeaseId[] }]>("assert");
+export const assertSignal =
+  defineSignal<[{ readonly leases: readonly LeaseId[]; readonly runId?: string }]>("assert");
 
 /** An agent is there, or has found out that nobody attends it. */
 export const announceSignal = defineSignal<[PresentAgent]>("announce");

@@ -65,5 +65,5 @@ export interface SessionExit {
   readonly exitCode?: number;
   readonly signal?: string;
   /** Why the session ended before its command. */
-  readonly reason?: "idle" | "time" | "job-ended" | "memory";
+  readonly reason?: "idle" | "time" | "job-ended" | "memory" | "withdrawn";
 }

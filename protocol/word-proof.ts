@@ -57,6 +57,8 @@ export const PROVEN_LEARNER_RULES = 2;
 export const FLEET_ORDERS = [
   "drain",
   "undrain",
+  "drain-gpus",
+  "undrain-gpus",
   "fence",
   "configure",
   "upgrade",
@@ -71,6 +73,8 @@ const BY_USERS: readonly Speaker[] = [USER];
 const ORDERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly Speaker[]>([
   ["drain", [USER, "agent"]],
   ["undrain", [USER, "agent"]],
+  ["drain-gpus", [USER, "agent"]],
+  ["undrain-gpus", [USER, "agent"]],
   ["fence", BY_USERS],
   ["configure", BY_USERS],
   ["upgrade", BY_USERS],

@@ -44,6 +44,16 @@ const OTHER: Readonly<Record<Side, Side>> = { client: "agent", agent: "client" }
 /** An end that is read, and has answered none of so many pings, is gone without a word: its machine lost power, or its network. */
 const MOST_UNANSWERED = 6;
 
+const MOST_CLOSE_BYTES = 123;
+
+/** As much of it as a close frame has room for: with more the socket would not be closed at all. */
+function closeReason(reason: string): string {
+  // A character has a byte at least.
+  let text = reason.slice(0, MOST_CLOSE_BYTES);
+  while (Buffer.byteLength(text) > MOST_CLOSE_BYTES) text = text.slice(0, -1);
+  return text;
+}
+
 export function createRelay({ graceMs, maxBuffered, pingEveryMs, onOver }: RelayOptions): Relay {
   const pairs = new Map<string, Pair>();
   const unanswered = new WeakMap<WebSocket, number>();
@@ -64,7 +74,7 @@ export function createRelay({ graceMs, maxBuffered, pingEveryMs, onOver }: Relay
     if (pairs.get(id) !== pair) return;
     pairs.delete(id);
     clearTimeout(pair.timer);
-    for (const socket of pair.ends.values()) socket.close(FINAL_CLOSE, reason);
+    for (const socket of pair.ends.values()) socket.close(FINAL_CLOSE, closeReason(reason));
     onOver?.(id);
   };
   const leave = (id: string, side: Side, socket: WebSocket): void => {

@@ -101,7 +101,7 @@ export async function build({ say = () => {} } = {}) {
   writeFileSync(path.join(ROOT, "dist/workflow-bundle.js"), withOwnGlobals(code));
   await bundleShim();
   say("bundling the command line");
-  await bundleLightVerbs();
+  await bundleVerbs();
   await bundlePage();
   writeFileSync(stampFile, stamp);
 }
@@ -208,25 +208,43 @@ async function bundleShim() {
   if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
 }
 
+/** The verbs that only ask the server, and the one that serves a model, as a CommonJS file each. */
+async function bundleVerbs() {
+  const { LIGHT_VERBS, SERVING_VERB } = await import(
+    pathToFileURL(path.join(ROOT, "dist/cli/light-verbs.js")).href
+  );
+  await bundleProgram("light.cjs", {
+    verbs: [...LIGHT_VERBS.values()],
+    packages: /^(@temporalio\/worker|onnxruntime-node|highs|libsql)$/,
+    heavy:
+      /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$|^history\/|^command\/what-if\.js$/,
+    words: ["list", "--address", "127.0.0.1:1", "--isolated"],
+  });
+  await bundleProgram("serve.cjs", {
+    verbs: [SERVING_VERB],
+    // Only an error that ends the service asks whether it is one of Temporal's client.
+    packages: /^(@temporalio\/|onnxruntime-node$)/,
+    heavy: /^serving\/run-replicas\.js$|^command\/session\.js$|^verbs\/service\/completion\.js$/,
+    words: ["serve", "--model", "none.onnx"],
+  });
+}
+
 /**
- * The verbs that only ask the server, as one CommonJS file. Other verbs stay modules outside, as do packages with native parts. A module that looks
- * for files beside itself would not find them from the bundle, except through the package's root.
+ * The command line with some verbs as one CommonJS file of `dist/cli`. Outside stay other verbs, the `heavy` files of our own, and `packages`: those with native
+ * parts, and what is hardly needed. `words`: a run that needs no server, whose compiled code is kept.
  */
-async function bundleLightVerbs() {
+async function bundleProgram(filename, { verbs, packages, heavy, words }) {
   const near = createRequire(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js"));
   const webpack = near("webpack");
   const Minimizer = createRequire(near.resolve("webpack"))("minimizer-webpack-plugin");
-  const { LIGHT_VERBS } = await import(
-    pathToFileURL(path.join(ROOT, "dist/cli/light-verbs.js")).href
-  );
-  const light = new Set([...LIGHT_VERBS.values()].map((file) => `./verbs/${file}.js`));
+  const held = new Set(verbs.map((file) => `./verbs/${file}.js`));
   const folder = path.join(ROOT, "dist/cli");
   const compiler = webpack({
     mode: "production",
     target: "node20",
     context: ROOT,
     entry: path.join(folder, "program.js"),
-    output: { path: folder, filename: "light.cjs", library: { type: "commonjs2" } },
+    output: { path: folder, filename, library: { type: "commonjs2" } },
     // Half of the text is comments and indentation, which every start would read. Stack traces name functions and modules, and the text is ASCII: a character
     // beyond it would double the memory of the whole and the time to read it.
     optimization: {
@@ -246,6 +264,7 @@ async function bundleLightVerbs() {
       parser: {
         javascript: {
           dynamicImportMode: "eager",
+          createRequire: false,
           url: false,
           unknownContextCritical: false,
           exprContextCritical: false,
@@ -259,11 +278,15 @@ async function bundleLightVerbs() {
           loader: path.join(ROOT, "tools/slim-messages.cjs"),
           options: { isCalled: calledByClients() },
         },
+        {
+          include: path.join(ROOT, "node_modules/protobufjs/src/type.js"),
+          loader: path.join(ROOT, "tools/lazy-types.cjs"),
+        },
       ],
     },
     externals: [
       ({ request, context }, done) => {
-        const outside = outsideOfBundle(request, context, light);
+        const outside = outsideOfBundle(request, context, { held, packages, heavy });
         // Compiled code of an earlier time cannot import; packages are required, and verbs with files of their own are no light ones.
         return outside === undefined
           ? done()
@@ -272,7 +295,11 @@ async function bundleLightVerbs() {
     ],
     plugins: [
       new webpack.DefinePlugin({
-        "import.meta.url": "require('node:url').pathToFileURL(__filename).href",
+        // Of the module's own file, beside which it may look for others.
+        "import.meta.url": webpack.DefinePlugin.runtimeValue(({ module }) => {
+          const own = JSON.stringify(path.relative(folder, module.resource));
+          return `require('node:url').pathToFileURL(require('node:path').join(__dirname, ${own})).href`;
+        }),
       }),
     ],
     node: { __filename: false, __dirname: false },
@@ -281,7 +308,9 @@ async function bundleLightVerbs() {
   const stats = await promisify(compiler.run.bind(compiler))();
   await promisify(compiler.close.bind(compiler))();
   if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
-  keepCompiled(path.join(folder, "light.cjs"));
+  if (readFileSync(path.join(folder, filename)).some((byte) => byte > 0x7f))
+    throw new Error(`${filename} is not ASCII alone, as cli/bundled.ts takes it to be`);
+  keepCompiled(path.join(folder, filename), words);
 }
 
 /** Which methods of Temporal's services the light verbs may call: those that our client's side or the client library names. */
@@ -298,17 +327,13 @@ function calledByClients() {
 }
 
 /** How the bundle in `dist/cli` imports what it does not hold; undefined for what it holds. */
-function outsideOfBundle(request, context, light) {
-  if (/^(@temporalio\/worker|onnxruntime-node|highs|libsql)$/.test(request)) return request;
+function outsideOfBundle(request, context, { held, packages, heavy }) {
+  if (packages.test(request)) return request;
   if (!request.startsWith(".") || context.includes("node_modules")) return undefined;
   const cli = path.join(ROOT, "dist/cli");
   const file = path.relative(cli, path.resolve(context, request)).split(path.sep).join("/");
-  const isHeavyVerb = context === cli && file.startsWith("verbs/") && !light.has(`./${file}`);
-  const isHeavy =
-    /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$|^history\/|^command\/what-if\.js$/.test(
-      file,
-    );
-  return isHeavy
+  const isHeavyVerb = context === cli && file.startsWith("verbs/") && !held.has(`./${file}`);
+  return heavy.test(file)
     ? file.startsWith("../")
       ? file
       : `./${file}`
@@ -318,17 +343,17 @@ function outsideOfBundle(request, context, light) {
 }
 
 /** What V8 has compiled once a verb has been set up; see `cli/bundled.ts`. */
-function keepCompiled(file) {
+function keepCompiled(file, words) {
   const script = `
     const vm = require("node:vm"), { readFileSync, writeFileSync } = require("node:fs"), { wrap, createRequire } = require("node:module");
     const file = ${JSON.stringify(file)}, folder = ${JSON.stringify(path.dirname(file))};
     const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
-    const script = new vm.Script(wrap(readFileSync(file, "utf8")), { filename: "light.cjs", importModuleDynamically });
+    const script = new vm.Script(wrap(readFileSync(file, "utf8")), { filename: file, importModuleDynamically });
     const module_ = { exports: {} };
     script.runInThisContext().call(module_.exports, module_.exports, createRequire(file), module_, file, folder);
     const quiet = { write: () => true };
     const io = { stdout: quiet, stderr: quiet, env: {}, cwd: "/", nowMs: () => 0, readInput: async () => "", interrupted: new AbortController().signal };
-    module_.exports.runCli(["list", "--address", "127.0.0.1:1", "--isolated"], { io }).then(() => {
+    module_.exports.runCli(${JSON.stringify(words)}, { io }).then(() => {
       writeFileSync(file + ".code", script.createCachedData());
       process.exit(0);
     });`;
@@ -384,6 +409,7 @@ function inputStamp() {
     path.join(ROOT, "package.json"),
     fileURLToPath(import.meta.url),
     path.join(ROOT, "tools/slim-messages.cjs"),
+    path.join(ROOT, "tools/lazy-types.cjs"),
   ].sort()) {
     hash.update(path.relative(ROOT, file)).update(readFileSync(file));
   }

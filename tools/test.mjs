@@ -3,7 +3,7 @@
  *
  * Gates (format, types, purity, lint) count as one test each. The tests use a Temporal server of their own, found or built
  * by the same code as the product's; without a server they fail, they are never skipped. The integration tests run in three parts at
- * the same time, the attacks on a fleet after them.
+ * the same time and the attacks on rights beside them, the floods of a fleet after them.
  */
 
 import { spawn, spawnSync } from "node:child_process";
@@ -46,7 +46,7 @@ const env = {
 };
 let passed = 0;
 let failed = 0;
-/** What failed, told once more at the end: the whole output is long, and three suites write into it at the same time. */
+/** What failed, told once more at the end: the whole output is long, and several suites write into it at the same time. */
 const failures = [];
 /** What this machine cannot show, e.g. for want of a kind of cgroup: told by name, and counted nowhere. */
 const skipped = [];
@@ -66,7 +66,7 @@ try {
     // Parts of the integration tests, each on a server of its own: they mostly wait.
     if (!flags.has("unit")) {
       await serverBinary();
-      await Promise.all([suite("patient"), suite("steady"), suite("busy")]);
+      await Promise.all(["patient", "steady", "busy", "rights"].map(suite));
       // Alone, because they time the job of another tenant.
       await suite("attacks");
       await suite("upgrade");
@@ -143,9 +143,13 @@ async function suite(project) {
       failed += lost;
       failures.push(`- ${lost} ${project} tests did not run; they count as failed`);
     }
-    const errors = JSON.parse(readFileSync(strays, "utf8"));
-    for (const error of errors) fail(`${project}, outside of every test: ${beginningOf(error)}`);
-    if (status !== 0 && numFailedTests + lost + errors.length === 0)
+    // One that comes again and again would hide the others.
+    const errors = new Map();
+    for (const error of JSON.parse(readFileSync(strays, "utf8")).map(beginningOf))
+      errors.set(error, (errors.get(error) ?? 0) + 1);
+    for (const [error, times] of errors)
+      fail(`${project}, outside of every test, ${times} times: ${error}`);
+    if (status !== 0 && numFailedTests + lost + errors.size === 0)
       fail(`the ${project} run itself: it ended with ${status}`);
   } catch {
     fail(`the ${project} run ended without a report`);

@@ -3,9 +3,9 @@
  *
  * First every arm once. An algorithm leaves if all its arms took `grossRatio` times as long as the best: two stalls at once are rare, one is not, so a
  * single time that is so long is no verdict. Then a forced arm stays in the race while it may be better than the fastest forced arm and than AUTO by more
- * than `worth`. AUTO is left for the fastest forced arm, at any gain, when that is ahead by `gateSigmas` standard errors; until then, and unless nothing
- * can be gained, both are tried. An arm that was in use for long stays while it is ahead: the times that proved it are forgotten first. A round takes each arm in the race and the fastest one so many times that the samples of the
- * least tried one double, forwards and backwards in turn: trying costs little where arms are close, and ends soon where they are not. While the
+ * than `worth`. AUTO is left for the fastest forced arm, at any gain, when a loss of more than `promise` is excluded by `gateSigmas` standard errors; until
+ * then, and unless nothing can be gained, both are tried. An arm that was in use for long stays while it is ahead: the times that proved it are forgotten first.
+ * A round takes each arm in the race and the fastest one so many times that the samples of the least tried one double, forwards and backwards in turn: trying costs little where arms are close, and ends soon where they are not. While the
  * times of a round are under way, the job runs on the arm in front, or on AUTO where that is near.
  *
  * The choice is a function of the samples alone, in order; lost samples are requested again, and surplus ones are used. Ties go to the
@@ -16,7 +16,7 @@ import type { Arm } from "../domain/bandwidth/collective-arm.ts";
 import { inRuns, type Choice, type Sample } from "./choice.ts";
 import { contrastsOf, type Contrasts } from "./contrasts.ts";
 import { comparable } from "./run-effects.ts";
-import { inUseOf, isLongInUse, promisingProbe, sinceShift, slowdownOf } from "./shift.ts";
+import { inUseOf, isLongInUse, promisingProbe, SHIFT, sinceShift, slowdownOf } from "./shift.ts";
 
 export const ELIMINATION = Object.freeze({
   grossRatio: 1.7,
@@ -28,9 +28,15 @@ export const ELIMINATION = Object.freeze({
   mostRuns: 32,
   /** AUTO is what all is judged by: it does not leave before it and the arm that replaces it have so many samples. */
   leastOfGate: 3,
-  gateSigmas: 3.2,
+  /** What is promised, in log time: no arm is kept that is slower than AUTO by more. So the gate is that a loss of so much is excluded, by so many errors. */
+  promise: 0.01,
+  gateSigmas: 3,
+  /** The same when the race ends by `mostSamples`: it asks once. */
+  lastGateSigmas: 2.5,
+  /** A gain is one from so many standard errors on. */
+  gainSigmas: 1,
   /** How far ahead of AUTO an arm must be to run while the times of a round are under way, and to stay when it was in use for long. */
-  aheadSigmas: 1.5,
+  aheadSigmas: 1.25,
   /** The race ends, whoever is in it, with so many samples: a tuner keeps few more, and a host that explores reports every second. */
   mostSamples: 300,
   /** A gain in log time that is not worth more trying, and how many standard errors it must be away. */
@@ -72,8 +78,10 @@ function probed(samples: readonly Sample[], { arm, rival, known }: Decision): re
   if (known === undefined || samples.at(-1)?.arm !== arm) return [];
   const slower = slowdownOf(samples);
   const { arms, level, error } = known;
+  // An arm that is as it was is found better by `SHIFT.probeGain` only where it is nearer than the slowdown by so much.
+  const reach = slower + Math.log(1 - SHIFT.probeGain);
   const near = arms.filter(
-    (other) => other !== arm && level(other) - level(arm) < slower + error(other, arm),
+    (other) => other !== arm && level(other) - level(arm) < reach + error(other, arm),
   );
   if (slower > 0 && near.length > 0) return near;
   return rival !== undefined && isLongInUse(samples) ? [rival] : [];
@@ -100,7 +108,8 @@ function raceOf(
   const { level, error } = known;
   const forced: readonly Arm[] = withoutGross(samples, arms).filter((arm) => arm !== "auto");
   const gain = level("auto") - level(leader);
-  const isSure = isBeyondDoubt(known, leader);
+  const isOver = samples.length >= ELIMINATION.mostSamples;
+  const isSure = isBeyondDoubt(known, leader, isOver);
   const mayGain = (arm: Arm, over: Arm): boolean =>
     level(over) - level(arm) + ELIMINATION.worthSigmas * error(arm, over) > ELIMINATION.worth;
   const mayBeStall = (arm: Arm): boolean =>
@@ -109,7 +118,6 @@ function raceOf(
     (arm) => arm !== leader && (mayBeStall(arm) || (mayGain(arm, leader) && mayGain(arm, "auto"))),
   );
   const isAhead = gain > ELIMINATION.aheadSigmas * error(leader, "auto");
-  const isOver = samples.length >= ELIMINATION.mostSamples;
   // Its rival's samples become fewer.
   const isKept =
     (isAhead && inUseOf(samples) === leader) || (isOver && gain > 0 && exploited === leader);
@@ -149,10 +157,13 @@ function leaderOf({ level }: Contrasts, arms: readonly Arm[]): Arm | undefined {
     : forced.reduce((best, arm) => (level(arm) < level(best) ? arm : best));
 }
 
-function isBeyondDoubt({ count, level, error }: Contrasts, leader: Arm): boolean {
-  const isKnown = Math.min(count(leader), count("auto")) >= ELIMINATION.leastOfGate;
+function isBeyondDoubt({ count, level, error }: Contrasts, leader: Arm, isOver: boolean): boolean {
+  const { leastOfGate, gainSigmas, promise, gateSigmas, lastGateSigmas } = ELIMINATION;
+  const isKnown = Math.min(count(leader), count("auto")) >= leastOfGate;
   const gain = level("auto") - level(leader);
-  return isKnown && gain >= ELIMINATION.gateSigmas * error(leader, "auto");
+  const doubt = error(leader, "auto");
+  const sigmas = isOver ? lastGateSigmas : gateSigmas;
+  return isKnown && gain >= gainSigmas * doubt && gain + promise >= sigmas * doubt;
 }
 
 const algorithmOf = (arm: Arm): string => arm.split("/")[0] ?? arm;

@@ -5,12 +5,14 @@
  * epoch in their names, so no agent takes an earlier one's tasks; `run` comes again and adopts launches. End: polling stops, it deregisters, the shims go on.
  */
 
+import { setMaxListeners } from "node:events";
 import { fileURLToPath } from "node:url";
+import { activityInfo } from "@temporalio/activity";
 import type { Client } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { Worker, type NativeConnection } from "@temporalio/worker";
 import type { HostTrust } from "../access/host-trust.ts";
-import { believedKeys } from "../access/role-keys.ts";
+import { liveTrust } from "../access/live-trust.ts";
 import { temporalTask } from "../agent/system/activity-task.ts";
 import {
   findRun,
@@ -20,6 +22,7 @@ import {
   startedRuns,
   type AgentHost,
 } from "../agent/runs/agent-host.ts";
+import { leaveGroups } from "../agent/runs/host-groups.ts";
 import { reportCheckpoints } from "../agent/telemetry/checkpoint-report.ts";
 import type { ContainerKind } from "../agent/containment/container.ts";
 import { findNative, nativeFile, SUPERVISOR_VARIABLE } from "../agent/system/native-supervisor.ts";
@@ -43,7 +46,6 @@ import {
 import { nodeSystem } from "../agent/system/node-system.ts";
 import { createOrderActivities } from "../agent/orders/order-activities.ts";
 import { createSessionActivities } from "../agent/sessions/session-activities.ts";
-import { beginEpoch } from "../agent/presence/epoch.ts";
 import { temporalHeartbeatTask } from "../agent/system/heartbeat-task.ts";
 import { openPresence } from "../agent/presence/presence.ts";
 import { createRunActivities } from "../agent/runs/run-activities.ts";
@@ -57,6 +59,8 @@ import { tunerOver } from "../activities/launch-extras/collectives.ts";
 import type { PresenceActivities, RunActivities, RunOrder } from "../protocol/agent-contract.ts";
 import type { ClusterId, HostId } from "../domain/values/ids.ts";
 import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
+import { MIN_FREE_BYTES } from "../agent/health/disk-check.ts";
+import { newAddress } from "./agent-address.ts";
 import type { HealthRules } from "./health-file.ts";
 import { watchHealth } from "./host-health.ts";
 import { hostContainment } from "./host-containment.ts";
@@ -70,7 +74,15 @@ import { onlyFrom, onlyFromItsJob, orderCheck } from "./order-check.ts";
 import { sessionCheck } from "./session-check.ts";
 import { refusalTally, type RefusalTally } from "./refusal-tally.ts";
 import { packageRoot } from "./server/package-root.ts";
-import { jobUidOf, ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
+import {
+  fleetKeysOf,
+  jobUidOf,
+  notingBatches,
+  ownUserTrust,
+  runAsOf,
+  submitterCheck,
+  trustWord,
+} from "./submitter-check.ts";
 import { usedNumbersOf } from "./used-numbers.ts";
 import {
   farewell,
@@ -128,7 +140,6 @@ export interface RunningAgent {
 
 /** A rank's output: 32 MiB in 4 parts. */
 const LOG_LIMITS: LogLimits = Object.freeze({ partBytes: 8 * 2 ** 20, parts: 4 });
-const MIN_FREE_BYTES = 64 * 2 ** 20;
 /** Slots beyond those that orders can hold for long: for reads, reports and heartbeats, which are short. */
 const SHORT_ORDER_SLOTS = 64;
 /** Most slots stay free for other tasks. */
@@ -155,11 +166,14 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
   const { containment, word } = hostContainment(options, native);
   const closing = new AbortController();
-  const health = watchHealth(options, closing.signal);
+  setMaxListeners(0, closing.signal); // Each of the agent's watches listens for its end.
+  const minFreeBytes = options.minFreeBytes ?? MIN_FREE_BYTES;
+  const health = watchHealth({ ...options, minFreeBytes }, closing.signal);
   const ownerOf = await hostOwners(client, fleet);
   const heal = (host: Parameters<typeof healTokens>[0]): Promise<void> =>
     healTokens(host, { client, fleet, closing: closing.signal, onNote });
-  const all = { stateDir, fleet, containment, heal, jobUid: jobUidOf(options.trust) };
+  const trust = liveTrust(options.trust ?? ownUserTrust(), { say: onNote });
+  const all = { stateDir, fleet, containment, heal, jobUid: jobUidOf(trust()) };
   const hosts = new Map(
     options.hosts.map((host) => {
       const { id } = host;
@@ -215,7 +229,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   });
   const workers = await createWorkers(options, {
     ...{ hosts, agent, contacts, onUnattended, measured, collectives, native, containment: word },
-    refusals,
+    ...{ refusals, trust },
     presence: presence.activities,
     closing: closing.signal,
   });
@@ -225,7 +239,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   }
   watchFence(fence, { hosts, contacts, clock }, closing.signal);
   void reportCheckpoints({ hosts: hosts.values(), clock, tellFleet, closing: closing.signal });
-  await health.begin(hosts.values());
+  await health.begin([...hosts.values()]);
   const running = workers.map((worker) => worker.run());
   void presence.keep();
 
@@ -241,6 +255,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     } finally {
       closing.abort();
       await farewell(() => Promise.all([sayGone(client, options, agent.epoch), presence.ended()]));
+      for (const host of hosts.values()) leaveGroups(host);
       unlock();
     }
   };
@@ -257,21 +272,6 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   };
 }
 
-function newAddress(
-  { fleet, cluster, hosts, address }: AgentOptions,
-  served: ReadonlyMap<HostId, AgentHost>,
-): AgentAddress {
-  const epoch = beginEpoch(
-    [...served.values()].map(({ layout }) => layout.epoch),
-    nodeSystem,
-  );
-  const [only, ...others] = hosts;
-  const host =
-    only !== undefined && others.length === 0 ? `.${only.id.slice(only.id.indexOf("/") + 1)}` : "";
-  const name = `${fleet}.${cluster}${host}.${epoch}`;
-  return { epoch, runQueue: `run.${name}`, orderQueue: `order.${name}`, address };
-}
-
 interface Duty {
   readonly hosts: ReadonlyMap<HostId, AgentHost>;
   readonly agent: AgentAddress;
@@ -281,22 +281,22 @@ interface Duty {
   readonly collectives: CollectivesReports;
   readonly presence: PresenceActivities;
   readonly refusals: RefusalTally;
+  readonly trust: () => HostTrust;
   readonly native: string | undefined;
   readonly containment: string;
   readonly closing: AbortSignal;
 }
 
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
-  const { hosts, agent, contacts, onUnattended, measured, collectives, presence, native } = duty;
+  const { hosts, agent, contacts, onUnattended, measured, collectives, presence, native, trust } =
+    duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
-  const trust = options.trust ?? ownUserTrust();
-  const given = trust.kind === "policy" ? trust.policy.fleetKeys : undefined;
-  const access = { fleet: options.fleet, trust, believed: given ? () => given : believedKeys() };
+  const access = { fleet: options.fleet, trust, believed: fleetKeysOf(trust) };
   const images = hostImages(trust, native);
   const common = {
     ...{ connection, namespace },
     identity: ownPollerIdentity({
-      trust: trustWord(trust),
+      trust: trustWord(trust()),
       containment: duty.containment,
       differences: options.differences ?? [],
       images: images.tools.map(({ runtime }) => runtime),
@@ -309,16 +309,17 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   } as const;
   const gpuCount = options.hosts.reduce((sum, host) => sum + host.gpuCount, 0);
   const asWhom = runAsOf(trust, { stateDir: options.stateDir, native });
+  const mayStart = submitterCheck(
+    client,
+    access,
+    (order) => hosts.get(order.host)?.tokens.isNewest(order.token, maskOn(order)) === true,
+  );
   const { run } = createRunActivities({
     hosts,
     gang: createGangWatcher(client),
     contact: contacts,
     task: temporalTask,
-    refusalOf: submitterCheck(
-      client,
-      access,
-      (order) => hosts.get(order.host)?.tokens.isNewest(order.token, maskOn(order)) === true,
-    ),
+    refusalOf: notingBatches(mayStart, duty.refusals),
     onUnattended,
     noteReady: readyMeter(),
     runAsOf: asWhom,
@@ -374,9 +375,8 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       activities: {
         ...orders,
         ...createSessionActivities({
-          hosts,
-          check: sessionCheck(access, numbersOf),
-          closing: duty.closing,
+          ...{ hosts, closing: duty.closing, check: sessionCheck(access, numbersOf) },
+          refusals: () => duty.refusals.later(activityInfo()),
         }),
         ...onlyFrom(presenceWorkflowId(options.fleet, options.cluster), presence),
         ...onlyFrom(linkMonitorWorkflowId(options.fleet), links),

@@ -12,7 +12,6 @@ import {
   Connection,
   defaultGrpcRetryOptions,
   makeGrpcRetryInterceptor,
-  type ConnectionOptions as ClientOptions,
 } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { loadClientConfigProfile, toClientOptions } from "@temporalio/envconfig";
@@ -28,6 +27,9 @@ import { USER } from "../protocol/word-proof.ts";
 import type { KeysInUse } from "../protocol/seal.ts";
 import type { Environment } from "./server/environment.ts";
 import { readUpState } from "./state.ts";
+import { heldWrites } from "./held-writes.ts";
+import { readableMemos } from "./readable-memos.ts";
+import { silentOnce } from "./silent-calls.ts";
 import { signingInterceptor, wordProver } from "./word-signer.ts";
 
 /** The connection settings of the command line; each overrides environment and profile. */
@@ -192,59 +194,59 @@ export interface OpenClient {
   readonly close: () => Promise<void>;
 }
 
+/** The SDK (1.24) means this and names it without its prefix, so that 4 MiB are left: a page of a history with three signals of 2 MiB would be refused for ever. */
+const MOST_RECEIVED = "grpc.max_receive_message_length";
+const MOST_RECEIVED_BYTES = 128 * 1024 * 1024;
+
 /** Signs what its user says to workflows. Connects eagerly, so that a dead address is one NO_CONNECTION error and not a failure of the first call. */
 export async function openClient(config: ConnectionConfig): Promise<OpenClient> {
+  const { ready, ...opened } = startClient(config);
+  await ready;
+  return opened;
+}
+
+/**
+ * As `openClient`, before it is connected: a call that reads goes as soon as it can, others once the server is reached and `check` has passed. `ready` throws NO_CONNECTION, or
+ * what `check` throws, which is to be said instead of any call's failure.
+ */
+export function startClient(
+  config: ConnectionConfig,
+  check?: (client: Client) => Promise<void>,
+): OpenClient & { readonly ready: Promise<void> } {
   let isClosed = false;
   const interceptors = [
     makeGrpcRetryInterceptor(defaultGrpcRetryOptions()),
     silentOnce(() => isClosed),
   ];
-  const connection = await connected(config, () =>
-    Connection.connect({ connectTimeout: CONNECT_TIMEOUT_MS, interceptors, ...config.options }),
-  );
-  const client = new Client({
+  const connection = Connection.lazy({
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    interceptors,
+    ...config.options,
+    channelArgs: { [MOST_RECEIVED]: MOST_RECEIVED_BYTES },
+  });
+  const client: Client = new Client({
     connection,
     namespace: config.namespace,
     dataConverter: config.dataConverter,
-    interceptors: { workflow: [signingInterceptor(wordProver([USER])), askingInterceptor] },
+    interceptors: {
+      workflow: [
+        heldWrites(() => ready),
+        signingInterceptor(wordProver([USER])),
+        askingInterceptor,
+        readableMemos(config.dataConverter, config.namespace),
+      ],
+    },
   });
+  const ready = connected(config, () => connection.ensureConnected()).then(() => check?.(client));
   return {
     client,
+    ready,
     close: async () => {
       isClosed = true;
       await connection.close();
     },
   };
 }
-
-type Interceptor = NonNullable<ClientOptions["interceptors"]>[number];
-type Call = ReturnType<Interceptor>;
-
-/**
- * After its connection was closed a retry goes nowhere and has no answer: that of a call which nobody awaits any more, the loser of a race, would throw out
- * of its timer and end the process.
- */
-function silentOnce(isClosed: () => boolean): Interceptor {
-  /** Options of calls that were made before; a retry has those of the first try. */
-  const known = new WeakSet();
-  return (options, nextCall) => {
-    if (isClosed() && known.has(options)) return SILENT_CALL;
-    known.add(options);
-    return nextCall(options) as Call; // as the retrying interceptor takes it
-  };
-}
-
-const nothing = (): void => undefined;
-const SILENT_CALL = {
-  start: nothing,
-  sendMessage: nothing,
-  sendMessageWithContext: nothing,
-  startRead: nothing,
-  halfClose: nothing,
-  cancelWithStatus: nothing,
-  getPeer: () => "",
-  getAuthContext: () => null,
-} as unknown as Call; // its class has private fields
 
 /** The connection of workers; the caller gives `config.namespace` and `config.workerPayloads` to `Worker.create`. */
 export async function openNative(config: ConnectionConfig): Promise<NativeConnection> {
@@ -325,7 +327,7 @@ function readProfile(flags: ConnectionFlags, env: Environment): ClientConfigProf
       overrideEnvVars: Object.fromEntries(named),
     });
   } catch (error) {
-    throw badConfiguration(error);
+    throw badConfiguration(error, env["TEMPORAL_CONFIG_FILE"]);
   }
 }
 
@@ -338,11 +340,13 @@ function readTlsFiles(profile: ClientConfigProfile): ReturnType<typeof toClientO
   }
 }
 
-function badConfiguration(error: unknown): OrbweaverError {
+/** `file`: the profile file that the environment names. */
+function badConfiguration(error: unknown, file = ""): OrbweaverError {
   const found = error instanceof Error ? error.message : String(error);
+  const place = file === "" ? "" : ` (TEMPORAL_CONFIG_FILE is ${JSON.stringify(file)})`;
   return new OrbweaverError(
     "BAD_INPUT",
-    `the Temporal configuration cannot be read: ${firstLine(found)}. ` +
+    `the Temporal configuration${place} cannot be read: ${firstLine(found)}. ` +
       "Correct the TEMPORAL_* variables, the profile file or the --tls flags.",
     { cause: error },
   );

@@ -1,27 +1,38 @@
 /**
  * @file Watches the health of an agent's hosts, and drains them in its fleet: where jobs of different tenants fail fast in a row, and where the
- * operator's check fails, or a program of theirs around a launch, or where a GPU is broken.
+ * operator's check fails, or a program of theirs around a launch, or where a GPU is broken or a disk is full.
  *
  * It uses the operators' own updates, `drain` and `undrain`, and looks at the ledger first: a host that anybody drained before keeps that reason. What an
  * operator orders between look and update is kept by the fleet, which refuses an update that goes by other drains than there are.
  */
 
-import { randomInt } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import { isGrpcServiceError, WorkflowUpdateFailedError, type Client } from "@temporalio/client";
+import type { UpdateDefinition } from "@temporalio/common";
+import { settled } from "../client/orders.ts";
 import {
   afterLaunch,
   evidenceText,
+  instantText,
   launchWord,
   type FastFailure,
 } from "../agent/health/black-hole.ts";
-import { createGpuCheck, GPU_CHECK_EVERY_MS } from "../agent/health/gpu-check.ts";
+import { createGpuCheck, GPU_CHECK_EVERY_MS, type GpuVerdict } from "../agent/health/gpu-check.ts";
+import { asDescribed, gpuOrders, ownDrains, type GpuCounts } from "../agent/health/gpu-service.ts";
 import {
   CHECK_FAILED,
+  beginningOf,
   GPU_FAULT,
   keepChecking,
   type HealthCheckPorts,
 } from "../agent/health/health-checks.ts";
-import { leaseChecker, type LeaseCheckPorts } from "../agent/health/lease-checks.ts";
+import { createDiskCheck, DISK_CHECK_EVERY_MS, DISK_FULL } from "../agent/health/disk-check.ts";
+import {
+  leaseChecker,
+  type LeaseCheckPorts,
+  type LeaseMoment,
+} from "../agent/health/lease-checks.ts";
+import { openRests } from "../agent/health/rests.ts";
 import { leftOnGpus, withinPatience } from "../agent/health/left-on-gpus.ts";
 import { asideKeeper, SET_ASIDE, type SeenFleet } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
@@ -30,6 +41,7 @@ import { askDriver, askProgram, driverView, type DriverView } from "../agent/sys
 import { openXidLog } from "../agent/system/xid-log.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
+import { nodeFiles } from "../agent/system/node-files.ts";
 import { nodeProcesses } from "../agent/system/node-processes.ts";
 import { watchGpuUse } from "../agent/telemetry/gpu-use.ts";
 import { GPU_USE_WORDS, TENSOR_WORDS } from "../domain/fleet/parse-gpu-use.ts";
@@ -40,10 +52,21 @@ import {
 } from "../domain/fleet/parse-gpu-processes.ts";
 import { evidenceHead } from "../domain/fleet/left-in-service.ts";
 import type { PresenceBeat } from "../domain/lease/gpu-use.ts";
+import type { HostGpus } from "../domain/lease/lease.ts";
 import type { HostId } from "../domain/values/ids.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import type { AgentHost, HostSetup } from "../agent/runs/agent-host.ts";
-import { drainUpdate, fleetWorkflowId, ledgerQuery, undrainUpdate } from "../protocol/messages.ts";
+import {
+  drainGpusUpdate,
+  drainUpdate,
+  fleetWorkflowId,
+  ledgerQuery,
+  undrainGpusUpdate,
+  undrainUpdate,
+} from "../protocol/messages.ts";
+import type { Proven } from "../protocol/word-proof.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
+import { GPU_DRAIN_RULES } from "../scheduling/ledger/rules/gpu-drains.ts";
 import type { HealthRules } from "./health-file.ts";
 import type { ServedHost } from "./host-resources.ts";
 import { packageRoot } from "./server/package-root.ts";
@@ -52,7 +75,7 @@ export interface HealthWatch {
   /** What this host is opened with: it takes the ends of its launches, and runs the operator's programs around them. */
   on(host: HostId): Required<Pick<HostSetup, "settled" | "checkLease">>;
   /** Runs the first check, and then again and again. Returns when the first has ended, and soon all the same where it takes long. */
-  begin(served: Iterable<AgentHost>): Promise<void>;
+  begin(served: readonly AgentHost[]): Promise<void>;
   /** What the agent's next heartbeat tells of its GPUs; undefined while there is nothing. */
   beat(): PresenceBeat | undefined;
 }
@@ -63,6 +86,8 @@ export interface HealthSetup {
   readonly client: Client;
   readonly fleet: string;
   readonly hosts: readonly Pick<ServedHost, "id" | "gpuCount" | "gpus">[];
+  /** With less room on its disk a host refuses launches. */
+  readonly minFreeBytes: number;
   readonly onNote?: (note: string) => void;
 }
 
@@ -72,6 +97,11 @@ const MOST_WAIT_MS = 5_000;
 const LEFT_MS = 3_600_000;
 /** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED. */
 const REFUSALS: readonly number[] = [7, 12, 16];
+
+const isRefusal = (error: unknown): boolean =>
+  error instanceof WorkflowUpdateFailedError ||
+  (error instanceof OrbweaverError && error.code !== "NO_CONNECTION") ||
+  (isGrpcServiceError(error) && REFUSALS.includes(Number(error.code)));
 
 export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWatch {
   const { health, onNote = () => undefined } = setup;
@@ -86,15 +116,33 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       reason,
     );
   };
-  const endDrains = async (prefix: string): Promise<void> => {
+  let ended = 0;
+  const undrain = async (of: readonly HostId[], prefix: string): Promise<void> => {
+    await fleet.undrain(of, prefix);
+    ended += of.length;
+  };
+  const endDrains = async (prefix: string, of: readonly HostId[] = hosts): Promise<void> => {
     const seen = await fleet.look();
-    await fleet.undrain(
-      hosts.filter((host) => {
-        const { isDrained = false, drainReason } = seen.hosts.get(host) ?? {};
-        return isDrained && drainReason?.startsWith(prefix) === true;
-      }),
-      prefix,
-    );
+    const drained = of.filter((host) => {
+      const { isDrained = false, drainReason } = seen.hosts.get(host) ?? {};
+      return isDrained && drainReason?.startsWith(prefix) === true;
+    });
+    await undrain(drained, prefix);
+    const parts = ownDrains(of, seen.hosts, prefix);
+    await fleet.undrainGpus(parts, prefix);
+    ended += parts.length;
+  };
+  /** Of a fleet whose rules know no drains of GPUs, the whole hosts. */
+  const drainGpus = async (out: ReadonlyMap<number, string>, reason: string): Promise<void> => {
+    const seen = await fleet.look();
+    if (seen.rules < GPU_DRAIN_RULES) return drainOpen(reason);
+    const of = beginningOf(GPU_FAULT);
+    const orders = gpuOrders(asDescribed(setup.hosts, seen.gpuCounts), seen.hosts, { out, of });
+    await fleet.drain(orders.drainHosts, reason);
+    for (const { gpus, why } of orders.drain)
+      await fleet.drainGpus([gpus], `${of}${instantText(nodeClock.nowMs())}: ${why}`);
+    await fleet.undrainGpus(orders.undrain, of);
+    await undrain(orders.undrainHosts, of);
   };
   const left = new Map<HostId, { readonly why: string; readonly untilMs: number }>();
   const onLeft = (host: HostId, reason: string): void => {
@@ -105,15 +153,23 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     clock: nodeClock,
     closing,
     onNote,
-    onLeft,
     look: fleet.look,
     drain: (host, reason) => fleet.drain([host], reason),
-    undrain: (host, of) => fleet.undrain([host], of),
-    isRefusal: (error) =>
-      error instanceof WorkflowUpdateFailedError ||
-      (isGrpcServiceError(error) && REFUSALS.includes(Number(error.code))),
+    undrain: (host, of) => undrain([host], of),
+    isRefusal,
     waitMs: () => randomInt(MOST_WAIT_MS),
   });
+  const rests = openRests({
+    ...{ clock: nodeClock, closing, onNote },
+    drain: (host, reason) => fleet.drain([host], reason),
+    undrain: (of, prefix) => endDrains(prefix, of),
+    isRefusal,
+  });
+  const takeOut = async (host: HostId, reason: string, moment?: LeaseMoment): Promise<void> => {
+    if ((await setAside(host, reason)) === "aside") return;
+    if (moment === "prologue") await rests.begin(host, reason.slice(SET_ASIDE.length));
+    else onLeft(host, reason);
+  };
   return {
     beat: () => withLeft(use(), left),
     on: (host) => ({
@@ -121,15 +177,16 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         if (health?.isSetAside !== true) return;
         const { row, isEvidence } = afterLaunch(rows.get(host) ?? [], launchWord(order, report));
         rows.set(host, isEvidence ? [] : row);
-        if (isEvidence) void setAside(host, evidenceText(row, nodeClock.nowMs()));
+        if (isEvidence) void takeOut(host, evidenceText(row, nodeClock.nowMs()));
       },
       checkLease: leaseChecker(health ?? {}, {
         clock: nodeClock,
         closing,
         ...lookOf(host, setup),
         run: runCheckProgram,
-        onFailed: (reason) => {
-          if (health?.isSetAside === true) void setAside(host, reason);
+        onReady: () => rests.passed(host),
+        onFailed: (reason, moment) => {
+          if (health?.isSetAside === true) void takeOut(host, reason, moment);
           else {
             onNote(`${host}: not drained, as its health file says, though to be ${reason}`);
             onLeft(host, reason);
@@ -138,10 +195,16 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       }),
     }),
     begin: async (served) => {
-      const told = { clock: nodeClock, closing, onNote, drain: drainOpen, undrain: endDrains };
+      const told: Told = {
+        ...{ clock: nodeClock, closing, onNote },
+        ...{ drain: drainOpen, undrain: endDrains, ended: () => ended },
+      };
+      if (health === undefined) return;
+      void rests.endOld(hosts);
       await Promise.all([
-        checkByProgram(health?.check, told),
-        ...(hasGpus(setup) ? [checkGpus([...served], told)] : []),
+        checkByProgram(health.check, told),
+        checkDisks(served, setup.minFreeBytes, told),
+        ...(hasGpus(setup) ? [checkGpus(served, { ...told, drainGpus })] : []),
       ]);
     },
   };
@@ -168,6 +231,19 @@ async function checkByProgram(check: HealthRules["check"], told: Told): Promise<
   const [name = ""] = command;
   const repeated = { prefix: CHECK_FAILED, name, everyMs };
   await keepChecking(repeated, { ...told, runCheck: (closing) => runCheckProgram(check, closing) });
+}
+
+async function checkDisks(
+  served: readonly AgentHost[],
+  minFreeBytes: number,
+  told: Told,
+): Promise<void> {
+  const dirs = served.map(({ layout }) => layout.dir);
+  const check = createDiskCheck({ files: nodeFiles, dirs, minFreeBytes });
+  await keepChecking(
+    { prefix: DISK_FULL, everyMs: DISK_CHECK_EVERY_MS },
+    { ...told, runCheck: () => Promise.resolve(check()) },
+  );
 }
 
 /** Those of a machine that shows its own; made-up GPUs are sound. */
@@ -213,7 +289,12 @@ const ownDriver = (): DriverView => driverView(process.env, packageRoot());
 const textOf = async (view: DriverView, words: readonly string[]): Promise<string | undefined> =>
   (await askDriver(view, words))?.text;
 
-async function checkGpus(served: readonly AgentHost[], told: Told): Promise<void> {
+async function checkGpus(
+  served: readonly AgentHost[],
+  told: Told & {
+    readonly drainGpus: (out: ReadonlyMap<number, string>, reason: string) => Promise<void>;
+  },
+): Promise<void> {
   const { clock, closing, onNote } = told;
   const view = ownDriver();
   const log =
@@ -228,43 +309,66 @@ async function checkGpus(served: readonly AgentHost[], told: Told): Promise<void
     readLog: () => log.read(),
   });
   let broken: readonly number[] | "all" = [];
+  let out: ReadonlyMap<number, string> | "all" = "all";
   await keepChecking(
     { prefix: GPU_FAULT, everyMs: GPU_CHECK_EVERY_MS },
     {
       ...told,
       runCheck: async () => {
         const verdict = await check();
-        broken = verdict.kind === "failed" ? verdict.gpus : [];
-        return verdict;
+        if (verdict.kind === "passed") return verdict;
+        ({ gpus: broken, out } = verdict);
+        return { ...verdict, scope: scopeOf(verdict) };
       },
       drain: async (reason) => {
-        await told.drain(reason);
+        await (out === "all" ? told.drain(reason) : told.drainGpus(out, reason));
         void moveLaunches(served, { gpus: broken, reason, onNote });
       },
     },
   );
 }
 
+/** What is out of service, and what jobs leave. */
+const scopeOf = ({ out, gpus }: Extract<GpuVerdict, { readonly kind: "failed" }>): string =>
+  `${out === "all" ? out : [...out.keys()].join()} ${String(gpus)}`;
+
 function fleetOrders({ client, fleet }: HealthSetup) {
   const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
   const withinTime = <T>(call: () => Promise<T>): Promise<T> =>
     client.withAbortSignal(AbortSignal.timeout(CALL_MS), call);
+  /** A fleet that asks for proof takes every order, and says in its next turn what became of it. Throws where it refuses. */
+  const give = async <Order>(
+    update: UpdateDefinition<unknown, Proven<Order>>,
+    order: Order,
+  ): Promise<void> => {
+    const updateId = randomUUID();
+    const answer = await withinTime(() =>
+      workflow.executeUpdate(update, { updateId, args: [order] }),
+    );
+    const { workflowId } = workflow;
+    if (answer === null) await settled({ client, workflowId, subject: `fleet ${fleet}` }, updateId);
+  };
   return {
-    look: async (): Promise<SeenFleet> => {
+    look: async (): Promise<SeenFleet & { readonly gpuCounts: GpuCounts }> => {
       const packed = await withinTime(() => workflow.query(ledgerQuery));
-      const { hosts, shape } = unpackLedger(packed);
-      const hostCount = shape.clusters.reduce((sum, cluster) => sum + cluster.hosts.length, 0);
-      return { hosts, hostCount };
+      const { hosts, shape, applyVersion: rules } = unpackLedger(packed);
+      const gpuCounts = new Map(
+        shape.clusters.flatMap((cluster) =>
+          cluster.hosts.map(({ id, gpuCount }) => [id, gpuCount] as const),
+        ),
+      );
+      return { hosts, hostCount: gpuCounts.size, rules, gpuCounts };
     },
     drain: async (hosts: readonly HostId[], reason: string): Promise<void> => {
-      if (hosts.length > 0)
-        await withinTime(() =>
-          workflow.executeUpdate(drainUpdate, { args: [{ hosts, reason, isNew: true }] }),
-        );
+      if (hosts.length > 0) await give(drainUpdate, { hosts, reason, isNew: true });
+    },
+    drainGpus: (gpus: readonly HostGpus[], reason: string): Promise<void> =>
+      give(drainGpusUpdate, { gpus, reason, isNew: true }),
+    undrainGpus: async (gpus: readonly HostGpus[], of: string): Promise<void> => {
+      if (gpus.length > 0) await give(undrainGpusUpdate, { gpus, of });
     },
     undrain: async (hosts: readonly HostId[], of: string): Promise<void> => {
-      if (hosts.length > 0)
-        await withinTime(() => workflow.executeUpdate(undrainUpdate, { args: [{ hosts, of }] }));
+      if (hosts.length > 0) await give(undrainUpdate, { hosts, of });
     },
   };
 }

@@ -1,4 +1,4 @@
-/** @file The runtimes by which this agent's hosts start images: those that work on the machine, as far as the host's policy allows them. */
+/** @file The runtimes by which this agent's hosts start images: those that work on the machine, as far as the host's policy allows them at the moment. */
 
 import type { HostTrust } from "../access/host-trust.ts";
 import { becomeUser, hostUser, withinOwnLimits } from "../access/run-as.ts";
@@ -6,7 +6,8 @@ import type { Images } from "../agent/ports/images.ts";
 import { nodeImages } from "../agent/system/node-images.ts";
 
 /** `native`: the native supervisor, where there is one. */
-export function hostImages(trust: HostTrust, native: string | undefined): Images {
+export function hostImages(now: () => HostTrust, native: string | undefined): Images {
+  const trust = now();
   const policy = trust.kind === "policy" ? trust.policy : undefined;
   const [user] = Object.values(policy?.users ?? {}).sort();
   const isOther = user !== undefined && process.getuid?.() === 0;
@@ -19,8 +20,12 @@ export function hostImages(trust: HostTrust, native: string | undefined): Images
         become: becomeUser({ user: hostUser(user), limits: withinOwnLimits(policy.limits) }),
       }),
   });
-  const allowed = policy?.containers?.runtimes;
-  return allowed === undefined
-    ? images
-    : { ...images, tools: images.tools.filter(({ runtime }) => allowed.includes(runtime)) };
+  return {
+    ...images,
+    get tools() {
+      const found = now();
+      const allowed = found.kind === "policy" ? found.policy.containers?.runtimes : undefined;
+      return images.tools.filter(({ runtime }) => allowed?.includes(runtime) !== false);
+    },
+  };
 }

@@ -9,6 +9,7 @@
 import { isGrpcServiceError, type Client } from "@temporalio/client";
 import { WorkflowNotFoundError } from "@temporalio/common";
 import type { AgentHost } from "../agent/runs/agent-host.ts";
+import { removeLeftGroups, takeOverGroups } from "../agent/runs/host-groups.ts";
 import { endStrays } from "../agent/runs/stray-launches.ts";
 import { ownerName } from "../agent/system/state-layout.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
@@ -103,15 +104,24 @@ export async function hostOwners(client: Client, fleet: string): Promise<(host: 
   return (host) => ownerName([namespaceInfo?.id ?? namespace, fleet, host]);
 }
 
-/** Before the agent says hello: nothing of a launch that it does not know may run beside what it starts. */
+/**
+ * Before the agent says hello: nothing of a launch that it does not know may run beside what it starts. Groups that other agents left on this machine
+ * go as well.
+ */
 export async function endAndSayStrays(
   hosts: readonly AgentHost[],
   onNote: (note: string) => void,
 ): Promise<void> {
+  for (const host of hosts) takeOverGroups(host);
   for (const { host, processes, groups } of await endStrays(hosts)) {
     const named = groups.length === 0 ? "" : ` (${groups.join(", ")})`;
     onNote(
       `${host}: ended ${processes} processes of launches${named} that its state folder does not know`,
     );
   }
+  const removed = removeLeftGroups(hosts);
+  if (removed > 0)
+    onNote(
+      `removed ${removed} groups without processes, of launches whose agents have ended on this machine`,
+    );
 }

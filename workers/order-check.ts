@@ -24,7 +24,8 @@ import { memoOf, startOf, type WorkflowRun } from "./workflow-memo.ts";
 
 export interface HostAccess {
   readonly fleet: string;
-  readonly trust: HostTrust;
+  /** As it is now. */
+  readonly trust: () => HostTrust;
   /** Public keys of the fleet, as they are now. */
   readonly believed: () => readonly string[];
 }
@@ -49,7 +50,7 @@ export function orderCheck(client: Client, access: HostAccess): OrderCheck {
       return ticketRefusal(order, { access, sender, isLater: known !== undefined && !isJobs });
     },
     logs: async (query, stored) => {
-      const { trust } = access;
+      const trust = access.trust();
       if (trust.kind === "namespace") return undefined;
       const session = Context.current().info.workflowExecution ?? { workflowId: "", runId: "" };
       if (jobOfLogSession(session.workflowId) !== query.jobId)
@@ -60,12 +61,10 @@ export function orderCheck(client: Client, access: HostAccess): OrderCheck {
       const reader = known?.reader ?? (await readerOf(client, session));
       if ("refused" in reader) return reader.refused;
       const { key } = reader;
-      const isBelieved =
-        (trust.kind === "own-user" && key === trust.publicKey) ||
-        (trust.kind === "policy" && trust.policy.operators.includes(key)) ||
-        (stored?.ticket !== undefined && submitterIn(stored.ticket) === key);
-      if (!isBelieved)
-        return `only the submitter of ${query.jobId} and this host's operators read its output, and ${key} is neither`;
+      if (!readersOf(trust, stored).includes(key))
+        return key === submitterOf(stored)
+          ? `this host starts no jobs of ${key} any more, so it shows it no output of ${query.jobId}`
+          : `only the submitter of ${query.jobId} and this host's operators read its output, and ${key} is neither`;
       readers.set(session.workflowId, { runId: session.runId, reader });
       const [oldest] = readers.keys();
       if (readers.size > MOST_SESSIONS && oldest !== undefined) readers.delete(oldest);
@@ -73,6 +72,22 @@ export function orderCheck(client: Client, access: HostAccess): OrderCheck {
     },
   };
 }
+
+/** The keys for which a host shows the output of a run, or opens a session with it. A submitter who is taken out of the policy has no run there any more. */
+export function readersOf(
+  trust: Exclude<HostTrust, { readonly kind: "namespace" }>,
+  stored: RunOrder | undefined,
+): readonly string[] {
+  if (trust.kind === "own-user") return [trust.publicKey];
+  const { operators, submitters } = trust.policy;
+  const submitter = submitterOf(stored);
+  return submitters.some(({ key }) => key === submitter) && submitter !== undefined
+    ? [...operators, submitter]
+    : operators;
+}
+
+const submitterOf = (stored: RunOrder | undefined): string | undefined =>
+  stored?.ticket === undefined ? undefined : submitterIn(stored.ticket);
 
 interface Reader {
   /** The public key. */
@@ -143,8 +158,8 @@ export const onlyFromItsJob = (
   },
 });
 
-/** Whether the sender is the workflow that has given the stored order, also after it was continued or reset. */
-async function isSameWorkflow(
+/** Whether the sender is the workflow that has given the order, also after it was continued or reset. */
+export async function isSameWorkflow(
   client: Client,
   { workflowId, workflowRunId }: RunOrder,
 ): Promise<boolean> {

@@ -18,6 +18,8 @@ import { isFields, type Fields } from "../lib/fields.ts";
 export interface RefusalTally {
   /** Of both workers of the agent. */
   readonly interceptors: { readonly activity: ActivityInterceptorsFactory[] };
+  /** Notes what this activity refuses after it has answered. */
+  later(asked: AskedFor): (order: object, why: string) => void;
   /** With what the hosts have refused; as it is where they have refused nothing. */
   withRefusals(beat: PresenceBeat | undefined): PresenceBeat | undefined;
 }
@@ -80,6 +82,7 @@ export function refusalTally(
   });
   return {
     interceptors: { activity: [witness] },
+    later: (asked) => (order, why) => note(asked, order, why),
     withRefusals(beat) {
       for (const host of unwritten) write(host);
       if (rows.size === 0) return beat;

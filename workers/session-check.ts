@@ -10,10 +10,9 @@ import {
   LONGEST_SESSION_MS,
   SESSION_TICKET_MS,
 } from "../access/session-ticket.ts";
-import { submitterIn } from "../access/ticket.ts";
 import type { SessionCheck } from "../agent/ports/session-check.ts";
 import type { HostId } from "../domain/values/ids.ts";
-import type { HostAccess } from "./order-check.ts";
+import { readersOf, type HostAccess } from "./order-check.ts";
 import type { UsedNumbers } from "./used-numbers.ts";
 
 /** Clocks of hosts and services differ by less than this. */
@@ -31,34 +30,31 @@ export function sessionCheck(
 ): SessionCheck {
   return {
     opens(order, stored) {
-      const submitter = stored?.ticket === undefined ? undefined : submitterIn(stored.ticket);
-      const believed = [
-        ...(trust.kind === "own-user" ? [trust.publicKey] : []),
-        ...(trust.kind === "policy" ? trust.policy.operators : []),
-        ...(submitter === undefined ? [] : [submitter]),
-      ];
-      const check = checkSessionTicket(
-        order.ticket,
-        trust.kind === "namespace" ? undefined : believed,
-      );
+      const now = trust();
+      const believed = now.kind === "namespace" ? undefined : readersOf(now, stored);
+      const check = checkSessionTicket(order.ticket, believed);
       if (check.kind === "refused") return check.reason;
       const { ticket } = check;
       if (ticket.job !== order.jobId || ticket.lease !== order.leaseId)
         return "its ticket is for another run";
       if (ticket.host !== order.host) return `its ticket is for host ${ticket.host}`;
       if (stored?.jobId !== ticket.job) return "this host has not started that run";
-      const now = nowMs();
-      if (now > ticket.until || ticket.until > now + SESSION_TICKET_MS + CLOCKS_MS)
+      const atMs = nowMs();
+      if (atMs > ticket.until || ticket.until > atMs + SESSION_TICKET_MS + CLOCKS_MS)
         return "its ticket is over, or clocks differ";
-      if (ticket.ends > now + LONGEST_SESSION_MS + CLOCKS_MS)
+      if (ticket.ends > atMs + LONGEST_SESSION_MS + CLOCKS_MS)
         return "its ticket is good for more than a day";
-      const time = { untilMs: ticket.until, nowMs: now };
+      const time = { untilMs: ticket.until, nowMs: atMs };
       const refusal = numbersOf(order.host).use(ticket.nonce, time);
       return refusal === undefined ? ticket : REFUSALS[refusal];
     },
+    goesOn({ by }, stored) {
+      const now = trust();
+      return now.kind === "namespace" || readersOf(now, stored).includes(by);
+    },
     starts({ verb }, { command = [] }) {
-      if (verb !== "exec" || trust.kind !== "policy") return undefined;
-      return commandRefusal(trust, command);
+      const now = trust();
+      return verb === "exec" && now.kind === "policy" ? commandRefusal(now, command) : undefined;
     },
   };
 }

@@ -7,7 +7,7 @@
  * Cost: one describe call for each start on a host.
  */
 
-import { Context } from "@temporalio/activity";
+import { activityInfo, Context } from "@temporalio/activity";
 import type { Client } from "@temporalio/client";
 import { userInfo } from "node:os";
 import { realpathSync } from "node:fs";
@@ -24,8 +24,10 @@ import {
   hostUser,
   runAsTrouble,
   withinOwnLimits,
+  type ProcessLimits,
   type RunAs,
 } from "../access/run-as.ts";
+import { believedKeys } from "../access/role-keys.ts";
 import { checkTicket, ticketMismatch, type LaunchTicket } from "../access/ticket.ts";
 import { maskOn } from "../agent/runs/agent-host.ts";
 import { failure } from "../agent/system/failures.ts";
@@ -37,7 +39,8 @@ import { SERVING_ENV } from "../domain/job/serving-env.ts";
 import type { RunOrder } from "../protocol/agent-contract.ts";
 import { POLICY_VARIABLE, REWARDS_VARIABLE, SEAL_VARIABLE } from "../protocol/collective-files.ts";
 import { contentOfOrder, PROOF_AGE_MS, proofsIn } from "../protocol/signed-job.ts";
-import { ticketUse, type HostAccess } from "./order-check.ts";
+import { isSameWorkflow, ticketUse, type HostAccess } from "./order-check.ts";
+import type { RefusalTally } from "./refusal-tally.ts";
 import { memoOf } from "./workflow-memo.ts";
 
 /** Launch extras are signed by nobody; these name files of ours, which no program executes. */
@@ -78,8 +81,9 @@ export function submitterCheck(
   access: HostAccess,
   hasStarted: HasStarted,
 ): (order: RunOrder) => Promise<string | undefined> {
-  const { trust } = access;
   const agent = { name: userInfo().username, isRoot: process.getuid?.() === 0 };
+  /** A reset to a later task has the run before's orders again, with their values, or gives them anew for its leases. */
+  const isReset = (order: RunOrder): Promise<boolean> => isSameWorkflow(client, order);
   return async (order) => {
     const extras = order.launchExtras && extrasRefusal(order.launchExtras, order.gang.length);
     if (extras !== undefined) return extras;
@@ -87,24 +91,30 @@ export function submitterCheck(
     const fault = imageFault(order.run);
     if (fault !== undefined) return fault;
     const sender = Context.current().info.workflowExecution;
-    const isOwnOrder =
-      sender?.workflowId === order.jobId &&
-      sender.workflowId === order.workflowId &&
-      sender.runId === order.workflowRunId;
+    const isJobs = sender?.workflowId === order.jobId && sender.workflowId === order.workflowId;
+    const isOwnOrder = isJobs && sender.runId === order.workflowRunId;
+    if (isOwnOrder ? order.holder.runId !== sender.runId : isJobs && (await isReset(order)))
+      throw failure(
+        "STALE_TOKEN",
+        `${order.leaseId} was granted to a run of ${order.jobId} that was reset, and its fleet takes it back`,
+      );
     if (!isOwnOrder)
       return `the order comes from ${sender?.workflowId ?? "no workflow"}, not from its job`;
     const found = launchTicketOf(order, access);
     if (typeof found === "string") return found;
     if (Date.now() > found.until && !hasStarted(order))
       throw failure("STALE_TOKEN", `the ticket of ${order.leaseId} is over; ask for GPUs again`);
+    const trust = access.trust();
     if (trust.kind === "namespace") return agent.isRoot ? refusalOfRoot(order) : undefined;
     const { workflowId, workflowRunId: runId } = order;
-    const { memo, startedAtMs } = await memoOf(client, { workflowId, runId });
+    const { memo, startedAtMs, firstRunId } = await memoOf(client, { workflowId, runId });
     const content = contentOfOrder(order);
     const check = proofOf(memo, { jobId: order.jobId, content, run: runId });
     if (check.kind === "refused") return check.reason;
     if (found.hash !== contentHash(content) || found.by !== check.by.publicKey)
       return "its ticket was signed for another content, or for another submitter";
+    if (found.start !== undefined && firstRunId !== undefined && found.start !== firstRunId)
+      return "its signature, or its ticket, has served an earlier workflow of its id, and is good for one. Submit it again.";
     const ageMs = Math.abs(startedAtMs - check.by.signedAtMs);
     if (check.by.run === undefined && ageMs > PROOF_AGE_MS)
       return `it was signed ${String(Math.round(ageMs / 60_000))} minutes away from its start, and a signature is good for ${String(PROOF_AGE_MS / 60_000)}. Submit it again, or set the clocks.`;
@@ -174,8 +184,8 @@ function extrasRefusal(
 }
 
 /** The user as whom a host of root runs an order, by its number: as the host knew it when the agent started. */
-export function jobUidOf(trust: HostTrust | undefined): (order: RunOrder) => number | undefined {
-  if (trust?.kind !== "policy" || trust.policy.users === undefined || process.getuid?.() !== 0)
+export function jobUidOf(trust: HostTrust): (order: RunOrder) => number | undefined {
+  if (trust.kind !== "policy" || trust.policy.users === undefined || process.getuid?.() !== 0)
     return () => undefined;
   const { policy } = trust;
   const names = new Set(Object.values(trust.policy.users));
@@ -183,14 +193,19 @@ export function jobUidOf(trust: HostTrust | undefined): (order: RunOrder) => num
   return ({ holder }) => uids.get(userOfTenant(policy, holder.tenant) ?? "");
 }
 
-/** As whom a host runs an order: the user that its policy names for the tenant. Throws BAD_INPUT where that cannot work here. */
+/** As whom a host runs an order: the user that its policy named for the tenant when the agent started. Throws BAD_INPUT where that cannot work here. */
 export function runAsOf(
-  trust: HostTrust,
+  now: () => HostTrust,
   { stateDir, native }: { readonly stateDir: string; readonly native: string | undefined },
 ): (order: RunOrder) => RunAs | undefined {
+  const trust = now();
   if (trust.kind !== "policy" || trust.policy.users === undefined || process.getuid?.() !== 0)
     return () => undefined;
   const { policy, file } = trust;
+  const limitsNow = (): ProcessLimits => {
+    const found = now();
+    return withinOwnLimits((found.kind === "policy" ? found.policy : policy).limits);
+  };
   const realDir = realpathSync(stateDir);
   const trouble = runAsTrouble();
   if (trouble !== undefined)
@@ -198,16 +213,35 @@ export function runAsOf(
   const cover = closedAbove(realDir);
   const names = new Set(Object.values(trust.policy.users));
   const users = new Map([...names].map((name) => [name, hostUser(name)]));
-  const limits = withinOwnLimits(policy.limits);
   return ({ holder }) => {
     const user = users.get(userOfTenant(policy, holder.tenant) ?? "");
     return (
       user && {
         // The groups of today: util-linux looks them up itself at each start.
-        ...{ user: native === undefined ? user : hostUser(user.name), limits, stateDir: realDir },
+        ...{ user: native === undefined ? user : hostUser(user.name) },
+        ...{ limits: limitsNow(), stateDir: realDir },
         ...(cover && { cover }),
         ...(native !== undefined && { native }),
       }
     );
   };
 }
+
+/** Those that the policy names, else those in the agent's own folder; at this moment. */
+export function fleetKeysOf(trust: () => HostTrust): () => readonly string[] {
+  const inFolder = believedKeys();
+  return () => {
+    const found = trust();
+    return (found.kind === "policy" ? found.policy.fleetKeys : undefined) ?? inFolder();
+  };
+}
+
+/** The report of a batch says of each of its tasks that it was refused, and fails nothing. */
+export const notingBatches =
+  (mayStart: ReturnType<typeof submitterCheck>, refusals: RefusalTally): typeof mayStart =>
+  async (order) => {
+    const why = await mayStart(order);
+    if (why !== undefined && order.taskBatch !== undefined)
+      refusals.later(activityInfo())(order, why);
+    return why;
+  };

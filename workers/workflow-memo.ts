@@ -14,14 +14,23 @@ export interface WorkflowRun {
   readonly runId: string;
 }
 
+export interface WorkflowFacts {
+  readonly memo: Readonly<Record<string, unknown>>;
+  readonly startedAtMs: number;
+  /** Absent where the server does not tell it. */
+  readonly firstRunId?: string;
+}
+
 /** Throws HOST_REFUSED when the server does not answer: the sender asks again, here or elsewhere. */
 export async function memoOf(
   client: Client,
   { workflowId, runId }: WorkflowRun,
-): Promise<{ readonly memo: Readonly<Record<string, unknown>>; readonly startedAtMs: number }> {
+): Promise<WorkflowFacts> {
   return await looked(client, `who has signed ${workflowId}`, async () => {
-    const { memo, startTime } = await client.workflow.getHandle(workflowId, runId).describe();
-    return { memo: memo ?? {}, startedAtMs: startTime.getTime() };
+    const handle = client.workflow.getHandle(workflowId, runId);
+    const { memo = {}, startTime, raw } = await handle.describe();
+    const { firstRunId } = raw.workflowExecutionInfo ?? {};
+    return { memo, startedAtMs: startTime.getTime(), ...(firstRunId && { firstRunId }) };
   });
 }
 

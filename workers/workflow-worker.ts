@@ -32,6 +32,7 @@ import type { WordRole } from "../protocol/messages.ts";
 import { nodeSystem } from "../agent/system/node-system.ts";
 import { refusedTasks } from "./refused-tasks.ts";
 import { sealedTasks } from "./sealed-tasks.ts";
+import { readableMemos } from "./readable-memos.ts";
 import { signingInterceptor, wordProver } from "./word-signer.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 
@@ -227,6 +228,7 @@ export function clientOver(
         wakingInterceptor(() => client),
         signingInterceptor(wordProver(roles)),
         askingInterceptor,
+        readableMemos(dataConverter, namespace),
       ],
     },
   });

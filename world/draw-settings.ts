@@ -12,6 +12,7 @@ import { gbps, gib, ms, watts } from "../domain/values/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import { harshened } from "./harsh.ts";
 import { madeHostile } from "./hostile.ts";
+import { madeRuthless } from "./ruthless.ts";
 import {
   CALM_AT_MS,
   ORDERS,
@@ -63,9 +64,10 @@ export interface DrawOptions {
 
 /**
  * `narrow`: without arrays, jobs that follow others, and the wider orders. `wide`: with them. `harsh`: with scenes (`harsh.ts`) besides. `hostile`, the
- * usual: with broken disks and clocks, strangers and resets (`hostile.ts`) besides.
+ * usual: with broken disks and clocks, strangers and resets (`hostile.ts`) besides. `ruthless`: with resets to later tasks and of called jobs, and hosts that cannot
+ * obey (`ruthless.ts`), besides.
  */
-export type Climate = "narrow" | "wide" | "harsh" | "hostile";
+export type Climate = "narrow" | "wide" | "harsh" | "hostile" | "ruthless";
 
 export function drawSettings(
   seed: number,
@@ -76,7 +78,11 @@ export function drawSettings(
   const wide = widened(narrow, randomFrom(seed, "wide world"));
   if (climate === "wide") return wide;
   const harsh = harshened(wide, randomFrom(seed, "harsh world"));
-  return climate === "harsh" ? harsh : madeHostile(harsh, randomFrom(seed, "hostile world"));
+  if (climate === "harsh") return harsh;
+  const hostile = madeHostile(harsh, randomFrom(seed, "hostile world"));
+  return climate === "hostile"
+    ? hostile
+    : madeRuthless(hostile, randomFrom(seed, "ruthless world"));
 }
 
 function drawNarrow(seed: number, isDeciding: boolean): Settings {

@@ -1,6 +1,7 @@
 /** @file The faults of a world: each strikes once and passes after its time; when the world gets calm, all of them are over. */
 
 import type { HostId, JobId } from "../domain/values/ids.ts";
+import { isFields } from "../lib/fields.ts";
 import type { Checker } from "./checker/checker.ts";
 import type { Host } from "./hosts/host.ts";
 import type { Kernel } from "./kernel/kernel.ts";
@@ -9,7 +10,7 @@ import type { Process } from "./kernel/process.ts";
 import type { Scenes } from "./scenes.ts";
 import { sendStrange } from "./strangers.ts";
 import type { DrawnJob, Fault, HostileFault } from "./settings.ts";
-import type { Server } from "./temporal/server.ts";
+import type { Server, Signal } from "./temporal/server.ts";
 
 export interface FaultPorts {
   readonly kernel: Kernel;
@@ -39,6 +40,7 @@ const REBOOT_MS = 3_000;
 /** After its return. */
 const COPIES_AFTER_MS = [500, 8_000, 25_000] as const;
 const FLEET = "orbweaver-fleet-default";
+const LOOK_MS = 250;
 
 export function createFaults(ports: FaultPorts): Faults {
   const { kernel, network, server, hosts, machines, control, refusing } = ports;
@@ -124,14 +126,6 @@ export function createFaults(ports: FaultPorts): Faults {
         for (const afterMs of COPIES_AFTER_MS)
           over(() => ports.scenes.sendCopies(host), fault.forMs + afterMs);
         return over(() => powerOn(host));
-      case "disk":
-      case "torn":
-      case "host-clock":
-      case "words":
-      case "reset-job":
-      case "next-batch":
-      case "lead-away":
-        return strikeHostile(fault, host);
       case "refuse":
         tell(host.id);
         refusing.add(host.id);
@@ -157,6 +151,8 @@ export function createFaults(ports: FaultPorts): Faults {
         ports.checker.noteOrder(id as JobId, "terminate"); // as drawn
         return run.terminate();
       }
+      default:
+        return strikeHostile(fault, host);
     }
   }
 
@@ -188,6 +184,19 @@ export function createFaults(ports: FaultPorts): Faults {
         ports.checker.noteOrder(id as JobId, "reset"); // as drawn
         return server.reset(id);
       }
+      case "reset-later": {
+        const ids = server.openIds("job");
+        const told = (id: string): number => server.openRun(id)?.signals().length ?? 0;
+        const [first] = [...ids].sort((a, b) => told(b) - told(a));
+        const id = fault.isMostTold ? first : ids[fault.target % Math.max(1, ids.length)];
+        if (id === undefined) return;
+        tell(id);
+        ports.checker.noteOrder(id as JobId, "reset"); // as drawn
+        if (fault.share > 0) ports.checker.jobReset(id);
+        return server.reset(id, fault.share);
+      }
+      case "reset-called":
+        return resetCalled(kernel.nowMs() + fault.forMs);
       case "next-batch":
         return ports.scenes.sendNextBatch(fault.target);
       case "lead-away":
@@ -195,7 +204,23 @@ export function createFaults(ports: FaultPorts): Faults {
         machines.get(host.id)?.crash();
         ports.scenes.leadAway(host, fault);
         return over(() => powerOn(host));
+      case "lead-full":
+        tell(host.id);
+        host.disk.set("full");
+        ports.scenes.leadAway(host, fault);
+        return over(() => host.disk.set("well"));
     }
+  }
+
+  function resetCalled(untilMs: number): void {
+    if (isCalm || kernel.nowMs() > untilMs) return;
+    const id = server
+      .openIds("job")
+      .find((each) => server.openRun(each)?.signals().some(isLaterCall) === true);
+    if (id === undefined) return kernel.after(LOOK_MS, () => resetCalled(untilMs));
+    kernel.tell("a fault", id, () => "reset-called");
+    ports.checker.noteOrder(id as JobId, "reset"); // of a job
+    server.reset(id);
   }
 
   function turnOff(host: Host): void {
@@ -226,4 +251,9 @@ export function createFaults(ports: FaultPorts): Faults {
       server.flush();
     },
   };
+}
+
+function isLaterCall({ name, payload }: Signal): boolean {
+  const seq = isFields(payload) ? payload["seq"] : undefined;
+  return name === "call-in" && typeof seq === "number" && seq > 1;
 }

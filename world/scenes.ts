@@ -72,7 +72,7 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
       if (process?.isUp() !== true) return;
       for (const order of followed(agents.taken.filter((each) => each.host === host.id))) {
         server.kernel.tell("a stranger", host.id, () => `sends run ${order.leaseId} again`);
-        process.spawn(runOn(agents, strangers(process), order));
+        process.spawn(copyOf(agents, process, order));
       }
     },
     sendNextBatch: (target) => {
@@ -93,7 +93,7 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
       if (order.gang.length > 1) return;
       const taskBatch = { ...present, seq: present.seq + STRANGE_BATCH };
       server.kernel.tell("a stranger", order.host, () => `sends batch ${taskBatch.seq}`);
-      process.spawn(runOn(agents, strangers(process), { ...order, taskBatch }));
+      process.spawn(copyOf(agents, process, { ...order, taskBatch }));
     },
   };
 }
@@ -103,6 +103,10 @@ const followed = (orders: readonly RunOrder[]): readonly RunOrder[] =>
   orders.filter((order) =>
     orders.some((later) => later.token > order.token && (maskOn(later) & maskOn(order)) !== 0),
   );
+
+/** It seems to come from the run that has given it. */
+const copyOf = (agents: Agents, process: Process, order: RunOrder) =>
+  runOn(agents, strangers(process), { order, sender: order.workflowRunId });
 
 /** An activity of a workflow that the stranger keeps open: nobody waits for its report. */
 const strangers = (process: Process): Attempt<RunReport> => ({

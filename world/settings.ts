@@ -49,6 +49,12 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
   | { readonly kind: "words"; readonly how: "again" | "broken" | "huge"; readonly count: number }
   /** Somebody resets the workflow of a job to its first task; what it was told since is told again. */
   | { readonly kind: "reset-job" }
+  /** The same to a later task, with such a share of them, from 0 to 1: of any job, or of the one that was told most. */
+  | { readonly kind: "reset-later"; readonly share: number; readonly isMostTold: boolean }
+  /** Of a job that its lobby has called for a request after its first, to its first task: as soon as there is one. */
+  | { readonly kind: "reset-called" }
+  /** A host's disk takes no files, so no order to stop is obeyed there, and one of the jobs that run there is to run elsewhere. */
+  | { readonly kind: "lead-full"; readonly thenMs: number }
   /** Somebody who may order it sends a batch of tasks of a lease whose former batch runs. */
   | { readonly kind: "next-batch" }
   /** A host's agent is away, and one of the jobs that run there is to run elsewhere, and is cancelled after so long. */
@@ -64,7 +70,16 @@ export type HostileFault = Extract<
   Fault,
   {
     readonly kind:
-      "disk" | "torn" | "host-clock" | "words" | "reset-job" | "next-batch" | "lead-away";
+      | "disk"
+      | "torn"
+      | "host-clock"
+      | "words"
+      | "reset-job"
+      | "reset-later"
+      | "reset-called"
+      | "next-batch"
+      | "lead-away"
+      | "lead-full";
   }
 >;
 

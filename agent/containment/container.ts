@@ -121,11 +121,14 @@ export const basesOf = (containment: Containment): readonly string[] =>
       )
     : [];
 
+/** Holds the groups of all hosts of the machine. */
+export const ownersIn = (base: string): string => join(base, "orbweaver");
+
 /** Holds the groups of all launches of one host. */
-export const ownerGroup = (base: string, owner: string): string => join(base, "orbweaver", owner);
+export const ownerGroup = (base: string, owner: string): string => join(ownersIn(base), owner);
 
 /** `lease-7`, or `lease-7.2` for its second batch. */
-function groupName(launchDir: string): string {
+export function groupName(launchDir: string): string {
   const parts = launchDir.split("/");
   const isBatch = parts.at(-2) === BATCHES;
   return isBatch ? `${parts.at(-3) ?? ""}.${parts.at(-1) ?? ""}` : basename(launchDir);

@@ -15,7 +15,7 @@ import {
   type LinkErrors,
   type LinksUp,
 } from "../../domain/fleet/nvlink-status.ts";
-import { parseXid, xidKind, xidText, type XidWord } from "../../domain/fleet/xid.ts";
+import { isOfOneGpu, parseXid, xidKind, xidText, type XidWord } from "../../domain/fleet/xid.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KernelRecord } from "../system/kernel-log.ts";
 
@@ -38,6 +38,8 @@ export type GpuVerdict =
       readonly why: string;
       /** The broken GPUs, which jobs had better leave, by their places in the driver's order; `all` where nobody knows which. */
       readonly gpus: readonly number[] | "all";
+      /** Why each GPU is to be out of service, by its place, where the rest of the machine is sound; `all` where it is not. */
+      readonly out: ReadonlyMap<number, string> | "all";
     };
 
 /** Between two rounds. */
@@ -137,7 +139,7 @@ const withLinks = (seen: Seen, links: { readonly most: LinksUp; readonly now: Li
   ...seen,
   conditions: seen.conditions.map((each) => ({
     ...each,
-    limits: [...each.limits, ...linksDown(each.uuid, links)],
+    beyond: [...each.beyond, ...linksDown(each.uuid, links)],
   })),
 });
 
@@ -148,21 +150,24 @@ function verdictOf(
 ): GpuVerdict {
   const places = new Map(conditions.map(({ busId }, place) => [busId, place]));
   const missing = failure === undefined ? known.filter((busId) => !places.has(busId)) : [];
-  const broken = [
+  const broken: readonly Found[] = [
     ...(failure === undefined ? [] : [{ text: failure, place: undefined }]),
     ...missing.map((busId) => ({ text: `GPU ${busId} is gone`, place: undefined })),
     ...held.map(({ busId, xid }) => ({
       text: `GPU ${busId}: ${xidText(xid)}`,
       place: places.get(busId),
+      isBeyond: !isOfOneGpu(xid),
     })),
     ...conditions.flatMap(({ busId, faults }, place) =>
       faults.map((fault) => ({ text: `GPU ${busId}: ${fault}`, place })),
     ),
   ];
-  const limited = conditions.flatMap(({ busId, limits }) =>
-    limits.map((limit) => `GPU ${busId}: ${limit}`),
-  );
-  const texts = [...new Set([...broken.map(({ text }) => text), ...limited])];
+  const limited: readonly Found[] = conditions.flatMap(({ busId, limits, beyond }, place) => [
+    ...limits.map((limit) => ({ text: `GPU ${busId}: ${limit}`, place })),
+    ...beyond.map((limit) => ({ text: `GPU ${busId}: ${limit}`, place, isBeyond: true })),
+  ]);
+  const found = [...broken, ...limited];
+  const texts = [...new Set(found.map(({ text }) => text))];
   if (texts.length === 0) return { kind: "passed" };
   const more = texts.length - SHOWN_FAULTS;
   const named = broken.flatMap(({ place }) => place ?? []);
@@ -170,5 +175,23 @@ function verdictOf(
     kind: "failed",
     why: `${texts.slice(0, SHOWN_FAULTS).join("; ")}${more > 0 ? `; ${more} more` : ""}`,
     gpus: named.length < broken.length ? "all" : [...new Set(named)].sort((a, b) => a - b),
+    out: outOf(found),
   };
+}
+
+interface Found {
+  readonly text: string;
+  /** Undefined where nobody knows of which GPU. */
+  readonly place: number | undefined;
+  readonly isBeyond?: boolean;
+}
+
+function outOf(found: readonly Found[]): ReadonlyMap<number, string> | "all" {
+  const out = new Map<number, string>();
+  for (const { text, place, isBeyond = false } of found) {
+    if (place === undefined || isBeyond) return "all";
+    const former = out.get(place);
+    out.set(place, former === undefined ? text : `${former}; ${text}`);
+  }
+  return out;
 }

@@ -27,7 +27,9 @@ export interface RepeatedCheck {
 }
 
 export type CheckResult =
-  { readonly kind: "passed" } | { readonly kind: "failed"; readonly why: string };
+  | { readonly kind: "passed" }
+  /** `scope`: what is to be out of service, where that may change while the check goes on failing. */
+  | { readonly kind: "failed"; readonly why: string; readonly scope?: string };
 
 export interface HealthCheckPorts {
   readonly clock: Clock;
@@ -38,15 +40,21 @@ export interface HealthCheckPorts {
   drain(reason: string): Promise<void>;
   /** Ends the drains of the agent's hosts whose reasons begin so. */
   undrain(prefix: string): Promise<void>;
+  /** How many drains of the agent's, of any kind, have ended: a host that had one of another kind lacks this check's. */
+  ended(): number;
 }
 
 /** Of an operator's program. */
 export const CHECK_FAILED = "health check failing";
 /** Of the check of GPUs. */
 export const GPU_FAULT = "GPU fault";
+/** How the reason of each drain of a check begins; that of a person, who may name the same fault, does not. */
+export const beginningOf = (prefix: string): string => `${prefix} since `;
 /** An agent that waits longer is silent, and what it should adopt is ended as of a lost host. */
 const FIRST_CHECK_MS = 20_000;
+/** The first time; twice as long each time, up to the time between two checks: a fleet that refuses an agent's orders goes on refusing. */
 const TELL_AGAIN_MS = 5_000;
+const MOST_DOUBLINGS = 20;
 /** While a check goes on failing, the fleet is looked at this often: somebody may have undrained a host. Each look reads the whole ledger. */
 const LOOK_AGAIN_MS = 300_000;
 
@@ -55,21 +63,28 @@ export async function keepChecking(check: RepeatedCheck, ports: HealthCheckPorts
   const { clock, closing } = ports;
   const { prefix, name, everyMs } = check;
   let reason: string | undefined;
+  let scope: string | undefined;
   /** A former agent of these hosts may have drained them. */
   let mayBeDrained = true;
   let toldAtMs: number | undefined;
+  let ended = 0;
   const round = async (): Promise<boolean> => {
     const result = await ports.runCheck(closing);
     if (closing.aborted) return true;
     if (result.kind === "failed") {
-      const isNew = reason === undefined;
       const what = name === undefined ? result.why : `${name} ${result.why}`;
-      reason ??= `${prefix} since ${instantText(clock.nowMs())}: ${what}`;
-      if (isNew) ports.onNote(reason);
+      if (reason === undefined || scope !== result.scope) {
+        toldAtMs = undefined;
+        scope = result.scope;
+        reason = `${beginningOf(prefix)}${instantText(clock.nowMs())}: ${what}`;
+        ports.onNote(reason);
+      }
       mayBeDrained = true;
       const told = reason;
       const nowMs = clock.elapsedMs();
-      if (toldAtMs !== undefined && nowMs - toldAtMs < LOOK_AGAIN_MS) return true;
+      const isRecent = toldAtMs !== undefined && nowMs - toldAtMs < LOOK_AGAIN_MS;
+      if (isRecent && ended === ports.ended()) return true;
+      ended = ports.ended();
       const isHeard = await isTold(() => ports.drain(told));
       toldAtMs = isHeard ? nowMs : undefined;
       return isHeard;
@@ -78,7 +93,7 @@ export async function keepChecking(check: RepeatedCheck, ports: HealthCheckPorts
     if (reason !== undefined) ports.onNote(`passes again, after ${reason}`);
     reason = undefined;
     if (!mayBeDrained) return true;
-    mayBeDrained = !(await isTold(() => ports.undrain(prefix)));
+    mayBeDrained = !(await isTold(() => ports.undrain(beginningOf(prefix))));
     return !mayBeDrained;
   };
   const isTold = async (tell: () => Promise<unknown>): Promise<boolean> => {
@@ -92,8 +107,12 @@ export async function keepChecking(check: RepeatedCheck, ports: HealthCheckPorts
   };
   const first = round();
   void (async () => {
-    for (let isHeard = await first; !closing.aborted; isHeard = await round())
-      await clock.pause(isHeard ? everyMs : Math.min(everyMs, TELL_AGAIN_MS), closing);
+    let unheard = 0;
+    for (let isHeard = await first; !closing.aborted; isHeard = await round()) {
+      unheard = isHeard ? 0 : unheard + 1;
+      const tellAgainMs = TELL_AGAIN_MS * 2 ** Math.min(unheard - 1, MOST_DOUBLINGS);
+      await clock.pause(isHeard ? everyMs : Math.min(everyMs, tellAgainMs), closing);
+    }
   })();
   await Promise.race([first, clock.pause(FIRST_CHECK_MS, closing)]);
 }

@@ -33,7 +33,7 @@ export const LEASE_MOMENTS = ["prologue", "epilogue"] as const;
 export type LeaseMoment = (typeof LEASE_MOMENTS)[number];
 export type LeaseChecks = Readonly<Partial<Record<LeaseMoment, CheckProgram>>>;
 
-/** `called-off`: the signal came, or the agent ends. */
+/** `called-off`: the signal came, or the agent ends. A failure's `why` goes on after the host's name and a colon, with the remedy. */
 export type LeaseCheckResult = CheckResult | { readonly kind: "called-off" };
 
 export interface LeaseCheckOf {
@@ -60,15 +60,17 @@ export interface LeaseCheckPorts {
   /** Absent where no driver is asked. */
   readonly driver?: DriverLook;
   run(program: CheckProgram, signal: AbortSignal): Promise<CheckResult>;
-  /** The host is to be set aside for this reason. */
-  onFailed(reason: string): void;
+  /** The host is to be set aside for this reason; at a prologue's moment launches fail there. */
+  onFailed(reason: string, moment: LeaseMoment): void;
+  /** Its prologue has passed, where it has one. */
+  onReady(): void;
 }
 
 export function leaseChecker(checks: LeaseChecks, ports: LeaseCheckPorts): CheckLease {
   const { driver } = ports;
   let left: readonly GpuProcess[] = [];
-  const setAside = (why: string): void =>
-    ports.onFailed(`${SET_ASIDE}${instantText(ports.clock.nowMs())}: ${why}`);
+  const setAside = (why: string, moment: LeaseMoment): void =>
+    ports.onFailed(`${SET_ASIDE}${instantText(ports.clock.nowMs())}: ${why}`, moment);
   /** What earlier launches have left on these GPUs and computes there still. */
   const stillOn = async (gpus: readonly number[]): Promise<readonly GpuProcess[]> => {
     if (driver === undefined || left.length === 0) return [];
@@ -82,22 +84,36 @@ export function leaseChecker(checks: LeaseChecks, ports: LeaseCheckPorts): Check
     if (over.aborted) return { kind: "called-off" };
     if (moment === "prologue") {
       const others = await stillOn(gpus);
-      if (others.length > 0) return { kind: "failed", why: computesText(others) };
+      if (others.length > 0) {
+        const why = `${computesText(others)}, left there by an earlier launch`;
+        setAside(why, moment);
+        return { kind: "failed", why: `${why}. End it, or restart the agent.` };
+      }
     } else if (driver !== undefined && supervisor !== undefined) {
       const found = await driver.leftOnGpus({ gpus, supervisor, signal: over });
       if (over.aborted) return { kind: "called-off" };
       left = [...left, ...found];
-      if (found.length > 0) setAside(`${order.leaseId} has ended, and ${computesText(found)}`);
+      if (found.length > 0)
+        setAside(`${order.leaseId} has ended, and ${computesText(found)}`, moment);
     }
     const program = checks[moment];
-    if (program === undefined) return { kind: "passed" };
+    if (program === undefined) {
+      if (moment === "prologue") ports.onReady();
+      return { kind: "passed" };
+    }
     const env = variablesOf(order, { gpus, hostGpus: ports.hostGpus });
     const result = await ports.run({ ...program, env }, over);
-    if (result.kind === "passed") return result;
+    if (result.kind === "passed") {
+      if (moment === "prologue") ports.onReady();
+      return result;
+    }
     if (over.aborted) return { kind: "called-off" };
     const why = `${program.command[0] ?? ""} ${result.why}`;
-    setAside(`the ${moment} of ${order.leaseId} failed: ${why}`);
-    return { kind: "failed", why };
+    setAside(`the ${moment} of ${order.leaseId} failed: ${why}`, moment);
+    return {
+      kind: "failed",
+      why: `its ${moment} failed: ${why}. Mend the host, or the program that its health file names.`,
+    };
   };
 }
 

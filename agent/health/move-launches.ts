@@ -1,9 +1,10 @@
 /**
  * @file Ends the launches on broken GPUs, so that their jobs go on elsewhere: with a checkpoint where they write one, as a failure of the host.
  *
- * Called once the host is drained, or the job would come back. A launch whose GPUs are sound runs on.
+ * Called once the host, or the GPU, is drained, or the job would come back. A launch whose GPUs are sound runs on.
  */
 
+import { maskOf } from "../../lib/bits.ts";
 import { hostGpusOn } from "../containment/host-gpus.ts";
 import { maskOn, type AgentHost } from "../runs/agent-host.ts";
 import { unfinishedRuns } from "../presence/presence-report.ts";
@@ -12,7 +13,7 @@ import { stopRun } from "../runs/run-end.ts";
 export interface Move {
   /** By their places in the driver's order. */
   readonly gpus: readonly number[] | "all";
-  /** For people: the host's drain. */
+  /** For people: that of the drain. */
   readonly reason: string;
   readonly onNote: (note: string) => void;
 }
@@ -23,13 +24,14 @@ export async function moveLaunches(
   { gpus, reason, onNote }: Move,
 ): Promise<void> {
   const moves = [...hosts].flatMap((host) => {
+    const what = gpus === "all" ? host.id : `a GPU of ${host.id}`;
     const broken = gpus === "all" ? -1 : maskOf(hostGpusOn(host.gpus, gpus));
     return unfinishedRuns(host).flatMap((run) => {
       const order = run.stored?.order;
       if (order === undefined || (maskOn(order) & broken) === 0) return [];
       onNote(`${host.id}: ${order.jobId} leaves it: ${reason}`);
       const ask = {
-        reason: `${host.id} is out of service (${reason}); ${order.jobName} goes on elsewhere`,
+        reason: `${what} is out of service (${reason}); ${order.jobName} goes on elsewhere`,
         isCheckpointFirst: order.run.checkpoint !== undefined,
         isHostFault: true as const,
       };
@@ -42,6 +44,3 @@ export async function moveLaunches(
   });
   await Promise.all(moves);
 }
-
-const maskOf = (gpus: readonly number[]): number =>
-  gpus.reduce((mask, gpu) => mask | (1 << gpu), 0);

@@ -3,7 +3,8 @@
  *
  * Several hosts may find evidence at once, and looking and draining are two calls. So each looks again after its drain, and undrains itself where
  * more are set aside than may be: whoever looks last sees all the others, so the limit holds once all have looked. It looks at a time of its own, so
- * that hosts give way one after the other. A host that anybody drained before keeps that drain.
+ * that hosts give way one after the other. The hosts of one agent look and act in turn, so none of them is drained for a moment beyond the limit. A host
+ * that anybody drained before keeps that drain.
  */
 
 import type { HostId } from "../../domain/values/ids.ts";
@@ -12,20 +13,25 @@ import type { Clock } from "../ports/clock.ts";
 export interface DrainedHost {
   readonly isDrained: boolean;
   readonly drainReason?: string;
+  /** Of single GPUs. */
+  readonly gpuDrains?: readonly { readonly mask: number; readonly reason: string }[];
 }
 
 export interface SeenFleet {
   readonly hostCount: number;
+  /** Of the fleet's ledger. */
+  readonly rules: number;
   /** Those that are drained, at least. */
   readonly hosts: ReadonlyMap<HostId, DrainedHost>;
 }
+
+/** Carries one thing out after the other. */
+type InTurn = <Result>(act: () => Promise<Result>) => Promise<Result>;
 
 export interface SetAsidePorts {
   readonly clock: Pick<Clock, "pause" | "elapsedMs">;
   readonly closing: AbortSignal;
   readonly onNote: (note: string) => void;
-  /** It stays in service, since too many are set aside, too few hosts are there, or the fleet does not take the drain. */
-  readonly onLeft: (host: HostId, reason: string) => void;
   /** These three fail where the fleet does not answer, or refuses. */
   look(): Promise<SeenFleet>;
   drain(host: HostId, reason: string): Promise<void>;
@@ -50,24 +56,39 @@ const GIVE_UP_MS = 3_600_000;
 export const mostSetAside = (hostCount: number): number =>
   hostCount < LEAST_HOSTS ? 0 : Math.floor(hostCount * MOST_SET_ASIDE);
 
+/** `left`: it stays in service, since too many are set aside, too few hosts are there, or the fleet does not take the drain. */
+export type AsideResult = "aside" | "left";
+
 /**
  * Sets hosts aside, each by one piece of evidence at a time: more about a host that is on its way is no news, and would drain it again once an
  * operator has taken the first drain back.
  */
-export function asideKeeper(ports: SetAsidePorts): (host: HostId, reason: string) => Promise<void> {
+export function asideKeeper(
+  ports: SetAsidePorts,
+): (host: HostId, reason: string) => Promise<AsideResult> {
   const onTheWay = new Set<HostId>();
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn: InTurn = (act) => {
+    const result = last.then(act);
+    last = result.catch(() => undefined);
+    return result;
+  };
   return async (host, reason) => {
     if (onTheWay.has(host)) {
       ports.onNote(`${host}: is being set aside already, and so not ${reason}`);
-      return;
+      return "aside";
     }
     onTheWay.add(host);
-    await setAside(host, reason, ports).finally(() => onTheWay.delete(host));
+    return setAside(host, reason, { ...ports, inTurn }).finally(() => onTheWay.delete(host));
   };
 }
 
 /** Returns when the host is set aside, or will not be. `reason` begins with `SET_ASIDE`. */
-export async function setAside(host: HostId, reason: string, ports: SetAsidePorts): Promise<void> {
+export async function setAside(
+  host: HostId,
+  reason: string,
+  ports: SetAsidePorts & { readonly inTurn: InTurn },
+): Promise<AsideResult> {
   const { clock, closing, onNote } = ports;
   const begunMs = clock.elapsedMs();
   let isNoted = false;
@@ -76,19 +97,19 @@ export async function setAside(host: HostId, reason: string, ports: SetAsidePort
     try {
       const { did, isLeft } = await onceAside({ host, reason }, progress, ports);
       onNote(`${host}: ${did}`);
-      if (isLeft) ports.onLeft(host, reason);
-      return;
+      return isLeft ? "left" : "aside";
     } catch (error) {
       const isOver = ports.isRefusal(error) || clock.elapsedMs() - begunMs >= GIVE_UP_MS;
       if (isOver || !isNoted)
         onNote(
           `${host}: not drained${isOver ? "" : " yet"} (${String(error)}), though to be ${reason}`,
         );
-      if (isOver) return ports.onLeft(host, reason);
+      if (isOver) return "left";
       isNoted = true;
       await clock.pause(RETRY_MS, closing);
     }
   }
+  return "aside";
 }
 
 /**
@@ -98,23 +119,33 @@ export async function setAside(host: HostId, reason: string, ports: SetAsidePort
 async function onceAside(
   { host, reason }: { readonly host: HostId; readonly reason: string },
   progress: { hasDrained: boolean },
-  ports: SetAsidePorts,
-): Promise<{ readonly did: string; readonly isLeft: boolean }> {
-  const seen = await ports.look();
-  const status = seen.hosts.get(host);
-  if (status?.isDrained === true && !isOwn(status, reason))
-    return { did: `drained already, and so not ${reason}`, isLeft: false };
-  if (status?.isDrained !== true && !progress.hasDrained) {
+  ports: SetAsidePorts & { readonly inTurn: InTurn },
+): Promise<Done> {
+  const done = await ports.inTurn(async (): Promise<Done | undefined> => {
+    const seen = await ports.look();
+    const status = seen.hosts.get(host);
+    if (status?.isDrained === true && !isOwn(status, reason))
+      return { did: `drained already, and so not ${reason}`, isLeft: false };
+    if (status?.isDrained === true || progress.hasDrained) return undefined;
     if (asideIn(seen) >= mostSetAside(seen.hostCount)) return left(seen, reason);
     await ports.drain(host, reason);
     progress.hasDrained = true;
-  }
+    return undefined;
+  });
+  if (done !== undefined) return done;
   await ports.clock.pause(ports.waitMs(), ports.closing);
-  const now = await ports.look();
-  if (asideIn(now) <= mostSetAside(now.hostCount)) return { did: reason, isLeft: false };
-  // An operator may have given another reason meanwhile.
-  if (isOwn(now.hosts.get(host), reason)) await ports.undrain(host, SET_ASIDE);
-  return left(now, reason);
+  return ports.inTurn(async () => {
+    const now = await ports.look();
+    if (asideIn(now) <= mostSetAside(now.hostCount)) return { did: reason, isLeft: false };
+    // An operator may have given another reason meanwhile.
+    if (isOwn(now.hosts.get(host), reason)) await ports.undrain(host, SET_ASIDE);
+    return left(now, reason);
+  });
+}
+
+interface Done {
+  readonly did: string;
+  readonly isLeft: boolean;
 }
 
 /** The ledger cuts long reasons. */

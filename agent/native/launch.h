@@ -89,6 +89,8 @@ bool rank_ended(struct group *group, pid_t pid, int status);
 bool has_open_streams(const struct group *group);
 /* Keeps what lies in the pipes, and closes them. */
 void close_group(struct group *group);
+/* Output that the disk did not take before the end. */
+void tell_losses(struct group *group);
 int watch_group(const struct group *group, struct pollfd *polls);
 void read_group(struct group *group, const struct pollfd *polls);
 void run_group_timers(struct group *group);

@@ -149,6 +149,13 @@ void close_group(struct group *group) {
   }
 }
 
+void tell_losses(struct group *group) {
+  for (int at = 0; at < group->rank_count; at += 1) {
+    struct rank *rank = &group->ranks[at];
+    if (!is_open(rank)) log_tell_loss(&rank->log);
+  }
+}
+
 int watch_group(const struct group *group, struct pollfd *polls) {
   int count = group->rank_count * STREAMS;
   for (int at = 0; at < count; at += 1)

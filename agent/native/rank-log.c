@@ -117,17 +117,19 @@ static size_t append(struct rank_log *log, const unsigned char *bytes, size_t si
   return at;
 }
 
+/* Says how much was lost; false while the disk does not take that either. */
+static bool tell_loss(struct rank_log *log) {
+  if (log->lost_bytes == 0) return true;
+  char note[120];
+  int length = snprintf(note, sizeof note, "\n[orbweaver: %" PRId64 " bytes were lost, the disk did not take them]\n", log->lost_bytes);
+  if (append(log, (unsigned char *)note, (size_t)length) < (size_t)length) return false;
+  log->lost_bytes = 0;
+  return true;
+}
+
 static void append_all(struct rank_log *log, const unsigned char *bytes, size_t size) {
-  if (log->lost_bytes > 0) {
-    char note[120];
-    int length = snprintf(note, sizeof note, "\n[orbweaver: %" PRId64 " bytes were lost, the disk did not take them]\n", log->lost_bytes);
-    if (append(log, (unsigned char *)note, (size_t)length) < (size_t)length) {
-      log->lost_bytes += (int64_t)size;
-      return;
-    }
-    log->lost_bytes = 0;
-  }
-  log->lost_bytes += (int64_t)(size - append(log, bytes, size));
+  if (!tell_loss(log)) log->lost_bytes += (int64_t)size;
+  else log->lost_bytes += (int64_t)(size - append(log, bytes, size));
 }
 
 /* Length of the character that starts with this byte; 1 for what can start none. */
@@ -165,6 +167,13 @@ void log_end(struct rank_log *log, int stream) {
   size_t size = log->held_size[stream];
   log->held_size[stream] = 0;
   if (size > 0) append_all(log, log->held[stream], size);
+}
+
+/* Of a closed log whose last bytes were lost: says so where the disk has room by now. */
+void log_tell_loss(struct rank_log *log) {
+  if (log->lost_bytes == 0) return;
+  tell_loss(log);
+  log_close(log);
 }
 
 /* A later write opens a new part. */

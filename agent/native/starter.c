@@ -3,7 +3,8 @@
  *
  * To fork takes as long as the memory of a process is large: an agent has a hundred MiB, this one has none to speak of. It reads requests
  * from its input and ends with it; supervisors run on. A request is the size of the rest, four bytes, the lowest first, and words that each end in a
- * NUL byte: a number, the folder of the launch, the file for the supervisor's output, the environment. When that supervisor has ended, the number is a line of the output.
+ * NUL byte: a number, the folder of the launch, the file for the supervisor's output, the environment. A line of the output is the number behind a `+`
+ * once it is taken, and the number alone when that supervisor has ended.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -54,6 +55,8 @@ static _Noreturn void become_supervisor(const char *program, char **words) {
   _exit(NOT_STARTED);
 }
 
+static void tell_taken(long long number) { dprintf(STDOUT_FILENO, "+%lld\n", number); }
+
 static void tell_end(long long number) { dprintf(STDOUT_FILENO, "%lld\n", number); }
 
 /* Room for the child comes before it. */
@@ -90,6 +93,7 @@ static bool start(const char *program, char *at, char *end) {
   pid_t pid = has_room() ? fork() : -1;
   if (pid == 0) become_supervisor(program, words);
   free(words);
+  tell_taken(number);
   if (pid < 0) tell_end(number);
   else children[child_count++] = (struct child){pid, number};
   return true;

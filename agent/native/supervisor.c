@@ -42,6 +42,7 @@ static void set(enum timer timer, int64_t in_ms) { due[timer] = elapsed_ms() + i
 
 static void write_now(void) {
   due[GATHER] = OFF;
+  if (is_final && !is_batch()) tell_losses(&launch.groups[0]);
   // A full disk: the agent sees the end as soon as there is room.
   if (write_status(is_final)) due[RETRY] = OFF;
   else set(RETRY, RETRY_WRITE_MS);

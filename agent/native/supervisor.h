@@ -124,6 +124,7 @@ void open_log(struct rank_log *log, int dir, const char *folder, const struct pl
 void log_write(struct rank_log *log, int stream, const unsigned char *bytes, size_t size);
 void log_end(struct rank_log *log, int stream);
 void log_close(struct rank_log *log);
+void log_tell_loss(struct rank_log *log);
 void forget_log(struct rank_log *log);
 
 /* processes.c */

@@ -48,6 +48,8 @@ export interface Groups {
   below(path: string): readonly string[];
   /** Sends KILL to every process of the group at once, so that none can fork away. */
   kill(path: string): void;
-  /** Removes the group and those below it; a group that still holds a process stays. */
-  remove(path: string): void;
+  /** Removes the group and those below it; one that still holds a process stays. Whether the group is gone. */
+  remove(path: string): boolean;
+  /** Removes the group where neither a process nor another group is in it; it stays otherwise. */
+  removeEmpty(path: string): void;
 }

@@ -58,6 +58,8 @@ export interface OutputReader {
 export interface Processes {
   /** Changes with every start of the machine. */
   bootId(): string;
+  /** The space in which our pids count: of a process of another one nobody here can say whether it runs. */
+  space(): string;
   own(): ProcessIdentity;
   stat(pid: number): ProcessStat | undefined;
   /** Every process of the machine, zombies included; those known to be older than `notBefore` may be left out. */

@@ -6,13 +6,13 @@ export interface SupervisorStart {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** A file to which its output is appended. */
   readonly output: string;
-  /** Called once: the supervisor has ended or did not start, or nobody will tell. */
+  /** Called once: the supervisor has ended or did not start, nobody will tell, or the starter does not take the request. */
   onEnd(): void;
 }
 
 export interface Starter {
   /** Undefined where it could not be started. */
   readonly pid: number | undefined;
-  /** False where it takes none; `onEnd` is not called then. */
+  /** False where it takes none, also while it leaves a request untaken; `onEnd` is not called then. */
   start(order: SupervisorStart): boolean;
 }

@@ -53,6 +53,8 @@ export interface AgentHost {
   readonly ready: Promise<void>;
   /** Launches without a report, by `runKey`. */
   readonly open: Map<string, LocalRun>;
+  /** The newest batch with an order, by the lease's folder, where that was looked at: a lease may have had thousands. */
+  readonly newestBatch: Map<string, number>;
 }
 
 export interface HostSetup extends HostPlace {
@@ -107,6 +109,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     ...(checkLease !== undefined && { checkLease }),
     owner: owner ?? ownerName([layout.dir]),
     open: new Map(),
+    newestBatch: new Map(),
   };
   for (const name of disk.list(layout.leases)) {
     // No lease has such a name: it is being removed, perhaps half gone.
@@ -163,14 +166,32 @@ export function* storedOrders(host: AgentHost, lease: LeaseId): Generator<RunOrd
   const leaseDir = host.layout.leaseDir(lease);
   const { files: disk } = host.system;
   for (const dir of [leaseDir, ...batchDirsOf(disk, leaseDir)]) {
-    const stored = readJson<StoredOrder>(disk, launchFiles(dir).order);
-    if (stored !== undefined) yield stored.order;
+    const order = orderIn(disk, dir);
+    if (order !== undefined) yield order;
   }
 }
 
 export function newestOrder(host: AgentHost, lease: LeaseId): RunOrder | undefined {
+  const leaseDir = host.layout.leaseDir(lease);
+  const known = host.newestBatch.get(leaseDir);
+  const kept =
+    known === undefined ? undefined : orderIn(host.system.files, batchDir(leaseDir, known));
+  if (kept !== undefined) return kept;
   const [newest] = storedOrders(host, lease);
+  if (newest?.taskBatch !== undefined) host.newestBatch.set(leaseDir, newest.taskBatch.seq);
   return newest;
+}
+
+const orderIn = (disk: Files, dir: string): RunOrder | undefined =>
+  readJson<StoredOrder>(disk, launchFiles(dir).order)?.order;
+
+/** Writes the order that the run has from now on. */
+export function storeOrder({ system, layout, newestBatch }: AgentHost, run: LocalRun): void {
+  replaceJson(system.files, run.files.order, run.stored);
+  const leaseDir = layout.leaseDir(run.leaseId);
+  const known = newestBatch.get(leaseDir);
+  if (known !== undefined && run.batchSeq !== undefined)
+    newestBatch.set(leaseDir, Math.max(known, run.batchSeq));
 }
 
 /** The launch of a lease, known or new. An order for another job under the same lease is refused: one of the two is stale. */
@@ -266,4 +287,15 @@ function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): 
     attempts: 0,
     isReported: false,
   };
+}
+
+/** A run that was reset may give other tasks the number of a batch that the host has had: its report says nothing of them, and it may still run. */
+export function refuseOtherTasks({ stored }: LocalRun, order: RunOrder): void {
+  const known = stored?.order.taskBatch?.tasks;
+  const { leaseId, host, taskBatch } = order;
+  if (known === undefined || known.join() === taskBatch?.tasks.join()) return;
+  throw failure(
+    "NOT_ALLOWED",
+    `batch ${taskBatch?.seq} of ${leaseId} had other tasks on ${host}, before its job was reset`,
+  );
 }

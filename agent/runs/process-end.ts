@@ -17,6 +17,8 @@ const LOOK_MS = 10;
 const LOOK_MAX_MS = 500;
 /** The time that a shim needs to write its last status after its ranks have gone. */
 const SHIM_END_MS = 2_000;
+/** What lasts longer than this is removed at the agent's end, or at the next one's start. */
+const GROUP_END_MS = 60_000;
 
 /** Tells every process to end and waits for it, at most `graceMs` and until `kill` is aborted. True when none is left. */
 export async function terminate(
@@ -72,6 +74,20 @@ export function killOnce(launch: Launch): boolean {
   const members = membersOf(processes, rootsOf(launch, phaseOf(launch)));
   for (const { pid } of members) processes.signal(pid, "SIGKILL");
   return held.length > 0 || members.length > 0;
+}
+
+/** Removes the groups of a launch of which nothing is left; a process that is on its way out keeps them a moment longer than it is listed. */
+export async function removeGroups(
+  { groups, clock }: System,
+  paths: readonly string[],
+): Promise<void> {
+  const untilMs = clock.elapsedMs() + GROUP_END_MS;
+  let left = paths;
+  for (let pauseMs = LOOK_MS; ; pauseMs = Math.min(pauseMs * 2, LOOK_MAX_MS)) {
+    left = left.filter((path) => !groups.remove(path));
+    if (left.length === 0 || clock.elapsedMs() > untilMs) return;
+    await clock.pause(pauseMs);
+  }
 }
 
 /** Waits for the shim to end by itself, and ends it if it does not. */

@@ -49,6 +49,7 @@ export function removeOldLaunches(host: AgentHost, retention: Retention, nowMs: 
   for (const { name } of old) {
     try {
       files.remove(join(host.layout.leases, name));
+      host.newestBatch.delete(join(host.layout.leases, name));
     } catch (error) {
       errors.push(error);
     }

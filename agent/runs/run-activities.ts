@@ -18,7 +18,14 @@ import type {
 } from "../../protocol/agent-contract.ts";
 import type { ReadSecrets, SecretValues } from "../ports/secrets.ts";
 import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
-import { forgetUnstored, maskOn, refOf, runOf, type AgentHost } from "./agent-host.ts";
+import {
+  forgetUnstored,
+  maskOn,
+  refOf,
+  refuseOtherTasks,
+  runOf,
+  type AgentHost,
+} from "./agent-host.ts";
 import { gpuIds, secretNames } from "./rank-environment.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { readNcclPlugins } from "../folder/nccl-file.ts";
@@ -72,10 +79,9 @@ export function createRunActivities(ports: RunPorts): RunActivities {
       }
       const run = openRun(host, order);
       const earlier = readJson<RunReport>(host.system.files, run.files.report);
-      if (earlier !== undefined) {
-        host.open.delete(runKey(run));
-        return earlier;
-      }
+      if (earlier !== undefined) host.open.delete(runKey(run));
+      refuseOtherTasks(run, order);
+      if (earlier !== undefined) return earlier;
       return attempt(ports, { host, run, order, task: ports.task() });
     },
   };
@@ -296,7 +302,7 @@ async function start(
   return true;
 }
 
-/** The last of what a host does to be prepared. Throws HOST_REFUSED where the operator's program fails. */
+/** The last of what a host does to be prepared. Throws HOST_REFUSED where the operator's program fails, or a process is left on the GPUs. */
 async function runPrologue(
   { id, checkLease }: AgentHost,
   { order, signal }: { readonly order: RunOrder; readonly signal: AbortSignal },
@@ -306,7 +312,7 @@ async function runPrologue(
   if (result?.kind !== "failed") return;
   throw failure(
     "HOST_REFUSED",
-    `${id} refuses ${order.leaseId} of ${order.jobName}: its prologue failed: ${result.why}. Mend the host, or the program that its health file names.`,
+    `${id} refuses ${order.leaseId} of ${order.jobName}: ${result.why}`,
   );
 }
 

@@ -22,7 +22,7 @@ import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { lastLines } from "../shim/log-reader.ts";
 import { gpuIds } from "./rank-environment.ts";
 import { failure } from "../system/failures.ts";
-import { endShim, killAll, terminate } from "./process-end.ts";
+import { endShim, killAll, removeGroups, terminate } from "./process-end.ts";
 import { neverStarted, runReport, type Facts } from "./run-report.ts";
 import type { Groups } from "../ports/groups.ts";
 import { createJsonOnce, readJson, replaceJson } from "../folder/json-files.ts";
@@ -148,7 +148,7 @@ export async function settleRun(
     return report;
   }
   // An agent that ends before this finds them without their launch at its start.
-  for (const group of groupsOf(container)) system.groups.remove(group);
+  void removeGroups(system, groupsOf(container));
   host.open.delete(runKey(run));
   return readJson<RunReport>(disk, files.report) ?? report;
 }

@@ -10,8 +10,16 @@ import { join } from "node:path";
 import { asUser } from "../../access/run-as.ts";
 import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts";
 import { POLICY_VARIABLE } from "../../protocol/collective-files.ts";
-import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
+import {
+  isFollowedBy,
+  lowerRuns,
+  maskOn,
+  newestOrder,
+  storeOrder,
+  type AgentHost,
+} from "./agent-host.ts";
 import { copyIn } from "./folder-fetch.ts";
+import { useGroups } from "./host-groups.ts";
 import { bandwidthDir } from "../folder/bandwidth-file.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "../folder/checkpoints.ts";
@@ -32,7 +40,7 @@ import { launchLimits } from "../containment/limits.ts";
 import { launchGroups, makeContainer, startShim, type Supervisors } from "./shim-start.ts";
 import type { SecretValues } from "../ports/secrets.ts";
 import { secretInput } from "../shim/secret-input.ts";
-import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
+import { createJsonOnce } from "../folder/json-files.ts";
 import type { Files } from "../ports/files.ts";
 
 export interface StartPorts extends Supervisors, ImagePorts {
@@ -81,7 +89,7 @@ export async function prepare(
       ...(masterPort !== undefined && { masterPort }),
       ...(tuner !== undefined && { tuner: tuner.digest }),
     } satisfies StoredOrder;
-    replaceJson(host.system.files, run.files.order, run.stored);
+    storeOrder(host, run);
   }
   return run.stored.masterPort;
 }
@@ -246,6 +254,7 @@ function makeOwnContainer(host: AgentHost, run: LocalRun, order: RunOrder): void
     isBatch: order.taskBatch !== undefined,
   };
   try {
+    useGroups(host);
     makeContainer(run, owned);
   } catch (error) {
     throw failure(

@@ -89,8 +89,6 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
   replaceJson(system.files, files.container, container);
 }
 
-/** A starter that somebody has stopped takes orders and starts nothing. */
-const STARTER_MS = 10_000;
 const BEGUN = ["starting", "running", "ended", "lost", "revoked"] as const;
 
 /** Returns when the shim, or an order to stop, has the claim; undefined when the shim ended without it. */
@@ -107,11 +105,9 @@ export async function startShim(launch: Launch, order: ShimStart): Promise<Phase
   const native = nativePath !== undefined && isNative(launch) ? nativePath : undefined;
   if (native !== undefined && secrets === undefined && starter !== undefined) {
     const gone = new AbortController();
-    const onEnd = (): void => gone.abort();
-    const isTaken = starter.start({ folder: files.dir, env: own, output: files.shimLog, onEnd });
-    if (isTaken) void system.clock.pause(STARTER_MS, gone.signal).then(onEnd);
+    const place = { folder: files.dir, output: files.shimLog };
+    const isTaken = starter.start({ ...place, env: own, onEnd: () => gone.abort() });
     const phase = isTaken ? await untilPhase(launch, BEGUN, gone.signal) : undefined;
-    onEnd();
     // Nobody knows what one that is gone has begun: the claim lets no second supervisor start anything.
     if (phase !== undefined) return phase;
   }

@@ -8,6 +8,7 @@
 
 import { basename, join } from "node:path";
 import { basesOf, groupsOf, ownerGroup, readContainer } from "../containment/container.ts";
+import { isUserName } from "../containment/group-user.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type { Processes } from "../ports/processes.ts";
 import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
@@ -96,7 +97,10 @@ function knownLaunches({ open, system }: AgentHost): Known {
 function groupsOn({ containment, owner, system }: AgentHost): readonly string[] {
   return basesOf(containment).flatMap((base) => {
     const dir = ownerGroup(base, owner);
-    return system.groups.below(dir).map((name) => join(dir, name));
+    return system.groups
+      .below(dir)
+      .filter((name) => !isUserName(name))
+      .map((name) => join(dir, name));
   });
 }
 

@@ -9,6 +9,7 @@ import { contentHash } from "../../access/job-proof.ts";
 import { sessionStartSchema, type SessionTicket } from "../../access/session-ticket.ts";
 import { randomBytes } from "node:crypto";
 import type { HostId } from "../../domain/values/ids.ts";
+import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type {
   DialOrder,
   SessionActivities,
@@ -32,6 +33,8 @@ import type { SessionPart, SessionVoice } from "./session-end.ts";
 export interface SessionPorts {
   readonly hosts: ReadonlyMap<HostId, AgentHost>;
   readonly check: SessionCheck;
+  /** Notes, in the name of the order that the running activity carries out, what its session is refused later. */
+  readonly refusals: () => (order: DialOrder, why: string) => void;
   /** Aborted when the agent ends. */
   readonly closing: AbortSignal;
 }
@@ -48,6 +51,8 @@ const LOOK_EVERY_MS = 1_000;
 const START_WITHIN_MS = 30_000;
 /** Bytes that were sent and not read, of all sessions of the agent: beyond it the session with most of them ends. */
 const MOST_HELD_BYTES = 536_870_912;
+const OTHER_FORM = "what is to be started has another form";
+const WITHDRAWN = "the session has ended: this host has no jobs of the key that opened it any more";
 const LOOPBACK = ["127.0.0.1", "[::1]", "localhost"];
 
 export function createSessionActivities(ports: SessionPorts): SessionActivities {
@@ -56,7 +61,9 @@ export function createSessionActivities(ports: SessionPorts): SessionActivities 
   const links = new Set<Link>();
   return {
     async dial(order) {
-      const { host, run, ticket } = admitted(ports, order);
+      const { host, run, ticket, stored } = admitted(ports, order);
+      const note = ports.refusals();
+      const noteRefusal = (why: string): void => note(order, why);
       if (open >= MOST_SESSIONS)
         throw failure(
           "NOT_ALLOWED",
@@ -66,7 +73,10 @@ export function createSessionActivities(ports: SessionPorts): SessionActivities 
       dialling += 1;
       const withinMs = dialling > MANY_DIALS ? HURRIED_DIAL_MS : DIAL_WITHIN_MS;
       try {
-        const session = openSession(run, ticket, { order, ports, withinMs, links });
+        const goesOn = (): boolean => ports.check.goesOn(ticket, stored);
+        const session = openSession(run, ticket, {
+          ...{ order, ports, withinMs, links, noteRefusal, goesOn },
+        });
         void session.over.finally(() => {
           open -= 1;
         });
@@ -87,6 +97,8 @@ interface Admitted {
   readonly host: AgentHost;
   readonly run: LocalRun;
   readonly ticket: SessionTicket;
+  /** Of the launch. */
+  readonly stored: RunOrder;
 }
 
 function admitted({ hosts, check }: SessionPorts, order: DialOrder): Admitted {
@@ -101,9 +113,9 @@ function admitted({ hosts, check }: SessionPorts, order: DialOrder): Admitted {
     failure("RUN_UNKNOWN", `rank ${String(ticket.rank)} of ${order.jobId}: ${why}`);
   if (stored?.taskBatch !== undefined)
     throw unknown("it is a job array, and sessions with tasks of an array are not possible");
-  if (run === undefined || phaseOf(run).kind !== "running")
+  if (stored === undefined || run === undefined || phaseOf(run).kind !== "running")
     throw unknown(`it does not run on ${order.host} now`);
-  return { host, run, ticket };
+  return { host, run, ticket, stored };
 }
 
 interface OpenSession {
@@ -120,10 +132,15 @@ function openSession(
     ports,
     withinMs,
     links,
+    noteRefusal,
+    goesOn,
   }: {
     readonly order: DialOrder;
     readonly ports: SessionPorts;
     readonly withinMs: number;
+    readonly noteRefusal: (why: string) => void;
+    /** Whether its ticket would still be taken. */
+    readonly goesOn: () => boolean;
     /** Of all sessions of the agent. */
     readonly links: Set<Link>;
   },
@@ -138,9 +155,12 @@ function openSession(
     if (part !== undefined) part.onWord(word);
     else if (start !== undefined) {
       const parsed = sessionStartSchema.safeParse(start);
-      if (!parsed.success) throw new Error("what is to be started has another form");
+      if (!parsed.success) {
+        noteRefusal(OTHER_FORM);
+        throw new Error(OTHER_FORM);
+      }
       idleMs = parsed.data.idleMs;
-      part = started(run, ticket, { start: parsed.data, voice, check: ports.check });
+      part = started(run, ticket, { start: parsed.data, voice, check: ports.check, noteRefusal });
     }
   });
   const link: Link = createLink({
@@ -184,6 +204,10 @@ function openSession(
     if (isSilent || performance.now() - lastByteMs > idleMs) stop("idle");
     else if (run.system.clock.nowMs() > ticket.ends) stop("time");
     else if (isTooHeavy(link, links)) stop("memory");
+    else if (!goesOn()) {
+      noteRefusal(WITHDRAWN);
+      stop("withdrawn");
+    }
     // A command ends with the job by itself.
     else if (ticket.verb === "port-forward" && phaseOf(run).kind !== "running") stop("job-ended");
     else return;
@@ -228,21 +252,27 @@ function started(
     start,
     voice,
     check,
+    noteRefusal,
   }: {
     readonly start: SessionStart;
     readonly voice: SessionVoice;
     readonly check: SessionCheck;
+    readonly noteRefusal: (why: string) => void;
   },
 ): SessionPart | undefined {
+  const refuse = (why: string): undefined => {
+    noteRefusal(why);
+    return fail("NOT_ALLOWED", why);
+  };
   const fail = (code: string, message: string): undefined => {
     voice.say({ failed: { code, message } });
     for (const channel of Object.values(CHANNEL)) voice.end(channel);
     return undefined;
   };
   if (ticket.hash !== contentHash(start))
-    return fail("NOT_ALLOWED", "what is to be started differs from what its ticket says");
+    return refuse("what is to be started differs from what its ticket says");
   const refusal = check.starts(ticket, start);
-  if (refusal !== undefined) return fail("NOT_ALLOWED", refusal);
+  if (refusal !== undefined) return refuse(refusal);
   if (ticket.verb === "port-forward") return forwardPart(run, ticket.port ?? 0, voice);
   const { files } = run.system;
   const plan = readJson<LaunchPlan>(files, run.files.plan);

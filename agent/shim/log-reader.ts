@@ -78,11 +78,13 @@ function readOnce(
   };
 }
 
-/** The last lines, at most `maxBytes`; a line whose start is cut off is left out unless it is the only one. */
+/** What stands for them where text leaves the log, which only its readers may see, for reports and histories. */
+const TOKENS = /\b(Bearer )[\w.~+/=-]+/g;
+
+/** The last lines, at most `maxBytes`, without tokens; a line whose start is cut off is left out unless it is the only one. */
 export function lastLines(files: Files, dir: string, maxBytes: number): string {
   const { text, totalBytes } = readLog(files, dir, { offset: -maxBytes, maxBytes, isFinal: true });
   const firstBreak = text.indexOf("\n");
-  return totalBytes > maxBytes && firstBreak >= 0 && firstBreak < text.length - 1
-    ? text.slice(firstBreak + 1)
-    : text;
+  const isCut = totalBytes > maxBytes && firstBreak >= 0 && firstBreak < text.length - 1;
+  return (isCut ? text.slice(firstBreak + 1) : text).replace(TOKENS, "$1***");
 }

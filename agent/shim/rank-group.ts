@@ -15,7 +15,7 @@ import type {
 } from "../folder/launch-files.ts";
 import { identityIn } from "../ports/processes.ts";
 import type { System } from "../ports/system.ts";
-import { openRankLog } from "./rank-log.ts";
+import { openRankLog, type RankLog } from "./rank-log.ts";
 
 export interface RankGroupPlan {
   readonly command: readonly string[];
@@ -41,6 +41,8 @@ export interface RankGroupPorts {
 export interface RankGroup {
   status(): RankGroupStatus;
   isRunning(): boolean;
+  /** Call at the end: says in the logs what the disk has not taken before. */
+  tellLosses(): void;
   /** TERM, grace, KILL. */
   end(): void;
   kill(): void;
@@ -72,6 +74,7 @@ export function startRanks(
   let startedAtMs: number | undefined;
   let failure: RankFailure | undefined;
   let limitAtMs: number | undefined;
+  const logs: RankLog[] = [];
   let openStreams = 0;
   let isEnded = false;
 
@@ -113,6 +116,7 @@ export function startRanks(
   const start = (rank: Rank): void => {
     const { plan: rankPlan } = rank;
     const log = openRankLog(files, ports.logDirOf(rankPlan.rank), plan.log);
+    logs.push(log);
     const notStarted = (error: Error & { readonly code?: string }): void => {
       rank.isStarted = false;
       const { exitCode, ...found } = startFailure(rankPlan.rank, error, {
@@ -197,6 +201,9 @@ export function startRanks(
       ...(failure !== undefined && { failure }),
       ...(limitAtMs !== undefined && { limitAtMs }),
     }),
+    tellLosses: () => {
+      for (const log of logs) log.tellLoss();
+    },
     isRunning: () => ranks.some((rank) => !hasEnded(rank)),
     end,
     kill: () => signalGroups("SIGKILL"),

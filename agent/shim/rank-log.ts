@@ -18,6 +18,8 @@ export interface RankLog {
   end(stream: "out" | "err"): void;
   /** Closes the file; a later write opens a new part. */
   close(): void;
+  /** Of a closed log whose last bytes were lost: says so where the disk has room by now. */
+  tellLoss(): void;
 }
 
 /** 16 digits: offsets sort as text. */
@@ -79,18 +81,24 @@ export function openRankLog(files: Files, dir: string, limits: LogLimits): RankL
     return at;
   };
 
+  /** Says how much was lost; false while the disk does not take that either. */
+  const tellLoss = (): boolean => {
+    if (lostBytes === 0) return true;
+    const note = Buffer.from(
+      `\n[orbweaver: ${lostBytes} bytes were lost, the disk did not take them]\n`,
+    );
+    if (append(note) < note.length) return false;
+    lostBytes = 0;
+    return true;
+  };
+
   const appendAll = (bytes: Buffer): void => {
-    if (lostBytes > 0) {
-      const note = Buffer.from(
-        `\n[orbweaver: ${lostBytes} bytes were lost, the disk did not take them]\n`,
-      );
-      if (append(note) < note.length) {
-        lostBytes += bytes.length;
-        return;
-      }
-      lostBytes = 0;
-    }
-    lostBytes += bytes.length - append(bytes);
+    lostBytes += tellLoss() ? bytes.length - append(bytes) : bytes.length;
+  };
+
+  const close = (): void => {
+    part?.close();
+    part = undefined;
   };
 
   return {
@@ -105,9 +113,11 @@ export function openRankLog(files: Files, dir: string, limits: LogLimits): RankL
       held.delete(stream);
       if (rest !== undefined && rest.length > 0) appendAll(rest);
     },
-    close: () => {
-      part?.close();
-      part = undefined;
+    close,
+    tellLoss: () => {
+      if (lostBytes === 0) return;
+      tellLoss();
+      close();
     },
   };
 }

@@ -61,7 +61,10 @@ function superviseGang(launch: Launch, plan: LaunchPlan): void {
   let isWriteDue = false;
   const write = (): void => {
     isWriteDue = false;
-    writeStatus(launch, () => ({ phase: isEnded ? "ended" : "running", ...group.status() }));
+    writeStatus(launch, () => {
+      if (isEnded) group.tellLosses();
+      return { phase: isEnded ? "ended" : "running", ...group.status() };
+    });
   };
   const ports: RankGroupPorts = {
     logDirOf: (rank) => rankDir(files.dir, rank),

@@ -13,11 +13,14 @@ import { dirname, join } from "node:path";
 import {
   CONTAINER_KINDS,
   MARKS_ALONE,
+  ownersIn,
   type ContainerKind,
   type Containment,
   type GroupContainment,
 } from "../containment/container.ts";
+import { userName } from "../containment/group-user.ts";
 import { nodeGroups } from "./node-groups.ts";
+import { ownIdentity, pidSpace } from "./process-identity.ts";
 import { withExecStep } from "./exec-step.ts";
 
 const TRIAL_MS = 5_000;
@@ -93,10 +96,16 @@ function keptLimits(unified?: string): Pick<GroupContainment, "bound" | "memory"
 const mostPids = (): number =>
   Math.max(LEAST_PIDS, Math.floor(Number(textOf(PID_MAX)) / LAUNCHES_OF_ALL_PIDS));
 
+/** For a trial, by our own process's name: the next agent of the machine removes that of one which was killed meanwhile. */
+export function trialGroup(base: string): string {
+  const { pid, started } = ownIdentity();
+  return join(ownersIn(base), userName({ space: pidSpace(), pid, started }));
+}
+
 /** Controllers are passed down level by level; a group that holds processes itself, as our own may, refuses that. */
 function isPassedDown(base: string, controller: string, file: string): boolean {
-  const ours = join(base, "orbweaver");
-  const trial = join(ours, `trial-${process.pid}`);
+  const ours = ownersIn(base);
+  const trial = trialGroup(base);
   try {
     nodeGroups.make(trial);
     for (const group of [base, ours])
@@ -134,9 +143,7 @@ export function ownBase({ type, controller }: Hierarchy): string | undefined {
   // In a container the path may be that of the machine outside.
   const start = existsSync(join(inside, "cgroup.procs")) ? inside : mount.at;
   const base = isSystemd() ? groupOfUnit(start) : highestWritable(start, mount.at);
-  return isWritable(base) && isKilledThrough(join(base, "orbweaver", `trial-${process.pid}`))
-    ? base
-    : undefined;
+  return isWritable(base) && isKilledThrough(trialGroup(base)) ? base : undefined;
 }
 
 interface Mount {

@@ -10,7 +10,7 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import type { Containment, GroupContainment } from "../containment/container.ts";
 import { withExecStep } from "./exec-step.ts";
-import { ownBase } from "./find-containment.ts";
+import { ownBase, trialGroup } from "./find-containment.ts";
 import { nodeGroups } from "./node-groups.ts";
 import { textOf } from "./system-files.ts";
 
@@ -59,7 +59,7 @@ const version2 = (
   kind === "cgroup2" && native !== undefined ? { base, filter: native } : undefined;
 
 function isRefused({ base, filter }: DevicePlace): boolean {
-  const group = join(base, "orbweaver", `wall-${process.pid}`);
+  const group = trialGroup(base);
   try {
     nodeGroups.make(group);
     nodeGroups.denyDevices(group, {

@@ -94,12 +94,14 @@ export const nodeGroups: Groups = {
     for (const group of frozen) thaw(group);
   },
   remove: (path) => {
-    for (const group of [...treeBelow(path), path]) {
-      try {
-        rmdirSync(group);
-      } catch {
-        // It is gone, or a process is still on its way out: whoever scans next removes it.
-      }
+    for (const group of [...treeBelow(path), path]) nodeGroups.removeEmpty(group);
+    return !existsSync(path);
+  },
+  removeEmpty: (path) => {
+    try {
+      rmdirSync(path);
+    } catch {
+      // It is gone, or something is in it, if only a process that is on its way out.
     }
   },
 };

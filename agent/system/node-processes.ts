@@ -19,7 +19,7 @@ import type {
 } from "../ports/processes.ts";
 import { execTrouble, withExecStep } from "./exec-step.ts";
 import { headOf } from "./head-of.ts";
-import { bootId, ownIdentity, psRows, PS_OPTIONS, statOf } from "./process-identity.ts";
+import { bootId, ownIdentity, pidSpace, psRows, PS_OPTIONS, statOf } from "./process-identity.ts";
 
 const IS_LINUX = process.platform === "linux";
 const PRIVATE_FILE = 0o600;
@@ -45,6 +45,7 @@ const singleLook: SingleLook = {
 
 export const nodeProcesses: Processes = {
   bootId,
+  space: pidSpace,
   own: ownIdentity,
   stat: statOf,
   all: (notBefore) => (IS_LINUX ? linuxRows(notBefore) : psRows(["-A"])),

@@ -5,7 +5,7 @@
  */
 
 import { execFileSync } from "node:child_process";
-import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readlinkSync, readSync } from "node:fs";
 import type { ProcessIdentity, ProcessStat } from "../ports/processes.ts";
 
 export type { ProcessIdentity };
@@ -39,6 +39,10 @@ export function bootId(): string {
   knownBootId ??= process.platform === "linux" ? linuxBootId() : bootTime();
   return knownBootId;
 }
+
+/** Linux: `pid:[4026531836]`. Elsewhere there is one. */
+export const pidSpace = (): string =>
+  process.platform === "linux" ? readlinkSync("/proc/self/ns/pid") : "";
 
 export function statOf(pid: number): ProcessStat | undefined {
   if (process.platform !== "linux") return psRows(["-p", String(pid)])[0];

@@ -38,7 +38,7 @@ export function hostLayout(files: Files, { stateDir, fleet, id }: HostPlace): Ho
   files.makeFolder(named);
   const fleetDir = files.realPath(named);
   const dir = join(fleetDir, "hosts", ...id.split("/").map(folderName));
-  const leases = join(dir, "leases");
+  const leases = leasesIn(dir);
   files.makeFolder(leases);
   return {
     dir,
@@ -51,6 +51,9 @@ export function hostLayout(files: Files, { stateDir, fleet, id }: HostPlace): Ho
     checkpointDir: (job) => join(fleetDir, "jobs", folderName(job), "checkpoints"),
   };
 }
+
+/** Of a host's folder, its own or another's. */
+export const leasesIn = (dir: string): string => join(dir, "leases");
 
 const OWNER_DIGITS = 16;
 

@@ -3,8 +3,9 @@
  *
  * Live, a time reaches the tuner with the next report and the answer reaches the ranks with the next file, 10 to 20 iterations after. Every
  * learner has the same lag, the paper's bandit, too. Its 40 exploring iterations are a small part of 2,400, so no learner can be far ahead of it
- * there. Three bounds stand beside each bar: the best arm in hindsight from the first iteration on; the same arm from the first time that arrives on, and AUTO
- * before; and the same arm after each of the paper's four was tried once and these times have arrived, until when the job is on AUTO.
+ * there. Four bounds stand beside each bar: the best arm in hindsight from the first iteration on; the same arm from the first time that arrives on, and AUTO
+ * before; and the same arm after each of the paper's four was tried once and these times have arrived, until when the job is on AUTO. The fourth is a
+ * learner that holds the right prior over the four scenarios: tree/simple, the best in three of them, until the first time tells the scenario.
  */
 
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
@@ -25,6 +26,7 @@ const PLAYED = [
   "oracle",
   "told by a first time",
   "told after a round",
+  "told names",
 ] as const satisfies readonly PlayerName[];
 const WANTED_MEAN = 0.95;
 const WANTED_MOST = 1;
@@ -92,6 +94,7 @@ function cellOf(
       oracle: ratioOf("oracle"),
       "told by a first time": ratioOf("told by a first time"),
       "told after a round": ratioOf("told after a round"),
+      "told names": ratioOf("told names"),
     },
   };
 }
@@ -115,7 +118,7 @@ function barsOf(lag: number, cells: readonly Cell[]): readonly Bar[] {
   const own = cells.filter((cell) => cell.lag === lag);
   const ours = own.map(({ ratios }) => ratios.ours);
   const most = Math.max(...ours);
-  const bound = (player: "oracle" | "told by a first time" | "told after a round"): string =>
+  const bound = (player: (typeof PLAYED)[number]): string =>
     mean(own.map(({ ratios }) => ratios[player])).toFixed(3);
   const worst = own.find(({ ratios }) => ratios.ours === most);
   return [
@@ -124,7 +127,7 @@ function barsOf(lag: number, cells: readonly Cell[]): readonly Bar[] {
       unit: "× bandit's",
       target: atMost(WANTED_MEAN),
       got: mean(ours),
-      note: `whole jobs of all lengths, four scenarios; bounds: the best arm from the start ${bound("oracle")}, told by a first time ${bound("told by a first time")}, told after one round of arms ${bound("told after a round")}`,
+      note: `whole jobs of all lengths, four scenarios; bounds: the best arm from the start ${bound("oracle")}, told by a first time ${bound("told by a first time")}, told after one round of arms ${bound("told after a round")}, the right prior over these scenarios and names ${bound("told names")}`,
     }),
     barOf({
       id: `lag-${String(lag)}-most`,

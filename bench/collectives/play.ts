@@ -3,11 +3,12 @@
  *
  * A chooser is asked as the live tuner would be: when the exploring runs of its last choice are over (`lag` iterations later, until when the job runs
  * on what the choice named), and every `LOOK` iterations while an arm is in use. It sees the times that are `lag` iterations old or older, as far as
- * a tuner's memory keeps them.
+ * a tuner's memory keeps them, and what it decided last.
  */
 
 import type { Arm } from "../../domain/bandwidth/collective-arm.ts";
 import type { Choice } from "../../tuning/choice.ts";
+import type { Published } from "../../tuning/elimination.ts";
 import type { StepSample } from "../../tuning/timed-choice.ts";
 import { keptSamples } from "../../workflows/learners/collective-memory.ts";
 import type { Draws } from "../../simulator/collectives/draws.ts";
@@ -27,7 +28,11 @@ export interface Played {
 }
 
 interface Tuner {
-  readonly chooser: (samples: readonly StepSample[], arms: readonly EmulatedArm[]) => Choice;
+  readonly chooser: (
+    samples: readonly StepSample[],
+    arms: readonly EmulatedArm[],
+    published?: Published,
+  ) => Choice;
   readonly arms: readonly EmulatedArm[];
   /** Iterations. */
   readonly lag?: number;
@@ -42,12 +47,14 @@ export function playChooser(draws: Draws, tuner: Tuner): Played {
   const tape = tapeOf(draws, stepMs);
   let known: readonly StepSample[] = [];
   let arrived = 0;
+  let published: Published = { exploited: undefined };
   let last: EmulatedArm = "auto";
   while (tape.length() < draws.iterations) {
     const until = Math.max(0, tape.length() - lag);
     known = since(keptSamples([...known, ...tape.samples.slice(arrived, until)]));
     arrived = until;
-    const choice = chooser(known, arms);
+    const choice = chooser(known, arms, published);
+    published = { exploited: choice.kind === "exploit" ? choice.arm : undefined };
     if (choice.kind === "exploit") {
       last = emulated(choice.arm);
       tape.run(last, LOOK);

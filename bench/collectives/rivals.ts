@@ -41,6 +41,8 @@ const USUAL_SIGMA = 0.05;
 const USUAL_WORTH = 6;
 const CLIP_SIGMAS = 5;
 const EPSILON = 0.1;
+/** The best arm of three of the paper's four scenarios. */
+const LIKELIEST: EmulatedArm = "tree/simple";
 const RANKS = 8;
 
 export const PLAYERS = {
@@ -49,7 +51,7 @@ export const PLAYERS = {
   "ours, steps control": ({ draws, seed, lag, arms = EMULATED_ARMS }) =>
     playChooser(draws, {
       ...{ arms, lag, stepMs: stepsAround(draws, randomFrom(seed, "steps")) },
-      chooser: (samples, of) => timedChoice(samples, of).choice,
+      chooser: (samples, of, published) => timedChoice(samples, of, published).choice,
       since: (samples) => samples.slice(timedChoice(samples, arms).stale),
     }),
   "paper's bandit": ({ draws, lag, arms = PAPER_CHOICES }) =>
@@ -70,6 +72,7 @@ export const PLAYERS = {
     playLearner(draws, toldAfter(arms, lag, best)),
   "told by a first time": ({ draws, best, lag }) =>
     playLearner(draws, toldAfter(["auto"], lag, best)),
+  "told names": ({ draws, best, lag }) => playLearner(draws, toldAfter([LIKELIEST], lag, best)),
 } as const satisfies Readonly<Record<string, Player>>;
 export type PlayerName = keyof typeof PLAYERS;
 
@@ -107,14 +110,17 @@ export const profiled = (profile: Draws): readonly Sample[] =>
   );
 
 /**
- * Bounds for tuners that names of arms tell nothing: each of `arms` once, AUTO until these times have arrived, and then the truth. With AUTO alone no
- * tuner is better on average where the forced arms together take longer than AUTO: before its first time it can only guess.
+ * Bounds for tuners that names of arms tell nothing: each of `arms` once, AUTO (or the only one) until these times have arrived, and then the truth. With AUTO alone no
+ * tuner is better on average where the forced arms together take longer than AUTO: before its first time it can only guess. One that holds the right
+ * prior over the paper's four scenarios starts with the arm that is the best in three of them, and the first time, 61 to 750 ms, tells it which one it is in.
  */
 function toldAfter(arms: readonly EmulatedArm[], lag: number, best: EmulatedArm): Learner {
+  const [first = "auto"] = arms;
+  const meanwhile = arms.length === 1 ? first : "auto";
   let at = 0;
   return {
     next: () => {
-      const arm = arms[at] ?? (at < arms.length + lag ? "auto" : best);
+      const arm = arms[at] ?? (at < arms.length + lag ? meanwhile : best);
       at += 1;
       return { arm, isExploring: at <= arms.length };
     },

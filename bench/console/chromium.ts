@@ -21,12 +21,16 @@ function isExecutable(file: string): boolean {
   }
 }
 
+/** A second or two on a quiet machine, where playwright's own patience is half a minute. */
+const START_MS = 300_000;
+
 /** The pages are our own, so a container in which Chromium's sandbox cannot be set up does no harm. */
 export async function openBrowser(): Promise<Browser> {
   if (CHROMIUM === undefined) throw new Error("there is no Chromium on the PATH");
   const { chromium } = await import("playwright-core");
   return await chromium.launch({
     executablePath: CHROMIUM,
+    timeout: START_MS,
     args: ["--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc"],
   });
 }

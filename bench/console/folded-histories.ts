@@ -58,7 +58,7 @@ export async function foldHistories(
       unequalEnds += 1;
     runs.push(run);
     steps.push({ atMs: run.startedAtMs, ledger: run.ledger() });
-    for (const { task, folded } of await run.read(events)) {
+    for await (const { task, folded } of run.read(events)) {
       if (folded.some(({ before, ledger }) => isShown(before, ledger)))
         shown.push({
           startedAtMs: task.startedAtMs,

@@ -9,7 +9,7 @@
 import { createPast } from "../../console/past/past.ts";
 import { stillOf } from "../../console/view/still.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
-import { decideBaseline } from "../../scheduling/cycle/decide.ts";
+import { openSession } from "../../scheduling/cycle/live-scheduler.ts";
 import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../../console/follow/fleet-run.ts";
 import type { PastAnswer } from "../../page/wire.ts";
@@ -67,7 +67,7 @@ export async function measureLargePast(request: BenchRequest): Promise<readonly 
     busyMs.push((user + system) / 1_000);
     const { message } = JSON.parse(text) as PastAnswer;
     const ledger = ledgerAt(ms < newer.startedAtMs ? older : newer, ms);
-    const wanted = stillOf({ ledger, plans: [], facts: { ...facts, atMs: ms }, nowMs: ms });
+    const wanted = stillOf({ ledger, decisions: [], facts: { ...facts, atMs: ms }, nowMs: ms });
     if (rowsHash(message) === rowsHash(wanted)) equal += 1;
   }
   const note = (of: readonly number[]): string =>
@@ -95,9 +95,11 @@ function playRun(
 ): Run {
   const folded: Folded[] = [];
   let ledger = opened;
+  const decider = openSession(opened, { method: "baseline" });
   const fold = (event: LedgerEvent): void => {
     const before = ledger;
     ledger = apply(before, event).ledger;
+    decider.apply(event);
     folded.push({ event, before, ledger });
   };
   const cycles = size("cycles");
@@ -112,7 +114,7 @@ function playRun(
     const number = 1_000_000 + cycle + (runId === "run-1" ? 0 : cycles);
     const wanted = { kind: "request", request: drawnRequest(draw, number, nowMs) };
     fold({ kind: "inbox", entries: [...ends, wanted], nowMs });
-    fold({ kind: "plan", plan: decideBaseline(ledger, nowMs), nowMs });
+    fold({ kind: "plan", plan: decider.decide(nowMs), nowMs });
   }
   return { runId, opened, startedAtMs, folded };
 }

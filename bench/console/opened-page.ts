@@ -19,7 +19,7 @@ export interface Look {
 }
 
 /** What is waited for comes within a second on a quiet machine. */
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 300_000;
 
 export async function openPage(browser: Browser, url: string, look: Look = {}): Promise<Opened> {
   const { width = 1_400, height = 900, colorScheme = "light", before } = look;

@@ -5,6 +5,7 @@ import type { BenchAnswer, BenchRequest } from "../bench.ts";
 import type { ConsolePart } from "../console.ts";
 import { openBrowser, whyNoBrowser } from "./chromium.ts";
 import { measureLargePast } from "./large-past.ts";
+import { measureMemory } from "./memory-part.ts";
 import { measureLive } from "./live-part.ts";
 import { measurePage, pageBars, PAGE_TARGETS } from "./page-part.ts";
 import { measureScrape } from "./scrape-part.ts";
@@ -14,6 +15,7 @@ export async function runConsole(request: BenchRequest): Promise<BenchAnswer> {
   const isChosen = (part: ConsolePart): boolean => chosen.has(part);
   const bars: Bar[] = [];
   if (isChosen("past")) bars.push(...(await measureLargePast(request)));
+  if (isChosen("memory")) bars.push(...(await measureMemory(request)));
   if (isChosen("scrape")) bars.push(...(await measureScrape(request)));
   const why = await whyNoBrowser();
   const browser = why === undefined ? await openBrowser() : undefined;

@@ -53,7 +53,7 @@ export async function measureSlider({
     answerMs.push(performance.now() - beganMs);
     const ledger = truth.ledgerAt(ms);
     const facts = { fleet: source.fleet, atMs: ms };
-    if (rowsHash(message) === rowsHash(stillOf({ ledger, plans: [], facts, nowMs: ms })))
+    if (rowsHash(message) === rowsHash(stillOf({ ledger, decisions: [], facts, nowMs: ms })))
       shownEqual += 1;
     const kept = archiveAt(ms);
     if (kept !== undefined && ledgerHash(kept) === ledgerHash(ledger)) ledgersEqual += 1;

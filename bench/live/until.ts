@@ -9,7 +9,7 @@ export type Until = <Value>(
 ) => Promise<Value>;
 
 const LOOK_MS = 50;
-const LONGEST_MS = 120_000;
+const LONGEST_MS = 300_000;
 
 /** `said`: what an error tells besides. */
 export const untilIn =

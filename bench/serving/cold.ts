@@ -64,6 +64,8 @@ interface Round {
   readonly plainMs: number;
   /** Processor time of the replica and its supervisor until the answer, and of the plain process; in ticks of 10 ms. */
   readonly replicaCpuMs: number;
+  /** The part of it that the kernel took, most of it to give memory that nobody has touched yet. */
+  readonly replicaKernelMs: number;
   readonly plainCpuMs: number;
   readonly gap: number;
   /** Of `SPANS`. */
@@ -139,6 +141,8 @@ function barsOf(rounds: readonly Round[], bare: readonly Round[]): readonly Bar[
 
 const cpuOf = (rounds: readonly Round[]): readonly number[] =>
   rounds.map(({ replicaCpuMs }) => replicaCpuMs);
+const kernelOf = (rounds: readonly Round[]): readonly number[] =>
+  rounds.map(({ replicaKernelMs }) => replicaKernelMs);
 
 function tableOf(
   rounds: readonly Round[],
@@ -165,7 +169,9 @@ function tableOf(
         rounds.map(({ plainMs }) => plainMs),
       ),
       row("processor time: the replica", cpuOf(rounds)),
+      row("of it in the kernel", kernelOf(rounds)),
       row("processor time: without weights", cpuOf(bare)),
+      row("of it in the kernel", kernelOf(bare)),
       row(
         "processor time: a plain process",
         rounds.map(({ plainCpuMs }) => plainCpuMs),
@@ -210,32 +216,36 @@ async function onceEach(site: ServiceSite, { asked, askedFile, endpoint }: Askin
   const { status, text: said } = await endpoint.ask(inferBody(asked));
   const coldMs = performance.now() - coldFromMs;
   const answeredAtMs = Date.now();
-  const replicaCpuMs = launchedCpuMs(site.world.dir);
+  const { cpuMs: replicaCpuMs, kernelMs: replicaKernelMs } = launchedCpu(site.world.dir);
   const job = /a replica is wanted: (\S+)/.exec(endpoint.said().slice(before).join("\n"))?.[1];
   const spansMs =
     job === undefined ? [] : await coldSpans(site.world.temporal, job, { askedAtMs, answeredAtMs });
   const gap = status === 200 ? answerGap(plain.data, inferredData(said)) : Infinity;
-  return { coldMs, plainMs, replicaCpuMs, plainCpuMs: plain.cpuMs, gap, spansMs };
+  const plainCpuMs = plain.cpuMs;
+  return { coldMs, plainMs, replicaCpuMs, replicaKernelMs, plainCpuMs, gap, spansMs };
 }
 
 /** Ticks of the kernel's clock in a second, wherever Node runs on Linux. */
 const TICKS = 100;
 
 /** Processor time so far of all processes of launches below the folder; NaN where none is found. */
-function launchedCpuMs(folder: string): number {
-  const ticks = leftProcesses(folder).flatMap(({ pid }) => {
+function launchedCpu(folder: string): { readonly cpuMs: number; readonly kernelMs: number } {
+  const found = leftProcesses(folder).flatMap(({ pid }) => {
     try {
       // Behind the program's name, which may hold anything: user time is the 12th word, system time the 13th.
       const words = readFileSync(`/proc/${String(pid)}/stat`, "utf8")
         .split(") ")
         .at(-1)
         ?.split(" ");
-      return [Number(words?.[11]) + Number(words?.[12])];
+      return [{ user: Number(words?.[11]), kernel: Number(words?.[12]) }];
     } catch {
       return [];
     }
   });
-  return ticks.length === 0 ? NaN : (ticks.reduce((all, each) => all + each, 0) * 1e3) / TICKS;
+  if (found.length === 0) return { cpuMs: NaN, kernelMs: NaN };
+  const kernel = found.reduce((all, each) => all + each.kernel, 0);
+  const user = found.reduce((all, each) => all + each.user, 0);
+  return { cpuMs: ((user + kernel) * 1e3) / TICKS, kernelMs: (kernel * 1e3) / TICKS };
 }
 
 async function plainAnswer(model: string, askedFile: string): Promise<PlainAnswer> {

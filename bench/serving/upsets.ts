@@ -73,8 +73,8 @@ export async function upsets(request: BenchRequest): Promise<UpsetsAnswer> {
     try {
       for (let number = 0; number < count; number += 1) {
         const kind = UPSETS[number % UPSETS.length] ?? UPSETS[0];
-        await bothServe(site);
-        await upset(site, kind, traffic);
+        do await bothServe(site);
+        while (!(await upset(site, kind, traffic)));
         done.set(kind, (done.get(kind) ?? 0) + 1);
         request.say(
           `${kind} ${String(number + 1)} of ${String(count)}: ${String(traffic.tookMs.length)} answers, ${String(traffic.lost.length)} lost`,
@@ -168,7 +168,9 @@ async function client(
       else if (!(answerGap(want, inferredData(text)) <= MOST_GAP))
         traffic.lost.push("another answer than that of onnxruntime");
     } catch (error) {
-      traffic.lost.push(String(error));
+      // `fetch` says why in the cause alone.
+      const why = error instanceof Error ? error.cause : undefined;
+      traffic.lost.push(`${String(error)}: ${String(why)}`);
     }
     traffic.tookMs.push(performance.now() - fromMs);
   }
@@ -179,23 +181,30 @@ const bothServe = (site: ServiceSite): Promise<true> =>
     (await site.metrics()).includes('replicas{phase="ready"} 2') ? true : undefined,
   );
 
+/** False where the service gave the replica back before it was upset: on a busy machine clients may need only one for a while. */
 async function upset(
   site: ServiceSite,
   kind: (typeof UPSETS)[number],
   traffic: Traffic,
-): Promise<void> {
+): Promise<boolean> {
   const { orbweaver } = site.world;
   const replicas = async (): Promise<readonly Lease[]> =>
     [...(await orbweaver.fleet()).leases.values()].filter(
       ({ tenant, state }) => tenant === "guest" && state === "held",
     );
-  const anotherLease = async ({ jobId, token }: Lease): Promise<void> => {
-    await orbweaver.job(jobId).requeue();
-    await site.until("the replica has another lease", async () =>
-      (await replicas()).some((lease) => lease.jobId === jobId && lease.token !== token)
-        ? true
-        : undefined,
-    );
+  const anotherLease = async ({ jobId, token }: Lease): Promise<boolean> => {
+    const job = orbweaver.job(jobId);
+    try {
+      await job.requeue();
+    } catch (error) {
+      if ((await job.ending()).outcome !== undefined) return false;
+      throw error;
+    }
+    return await site.until("the replica has another lease, or has ended", async () => {
+      const isThere = (lease: Lease): boolean => lease.jobId === jobId && lease.token !== token;
+      if ((await replicas()).some(isThere)) return true;
+      return (await job.ending()).outcome === undefined ? undefined : false;
+    });
   };
   const [replica] = await replicas();
   if (replica === undefined) throw new Error("no replica has a lease");
@@ -213,15 +222,15 @@ async function upset(
         return leases.some((lease) => lease.jobId === owner) ? true : undefined;
       });
       await orbweaver.job(owner).cancel();
-      return;
+      return true;
     }
     case "move": {
       const host = replica.gpus[0]?.host;
       if (host === undefined) throw new Error(`${replica.id} has no host`);
       await orbweaver.drain([host], "bench");
-      await anotherLease(replica);
+      const isMoved = await anotherLease(replica);
       await orbweaver.undrain([host]);
-      return;
+      return isMoved;
     }
     case "requeue":
       return await anotherLease(replica);
@@ -231,5 +240,6 @@ async function upset(
         (await replicas()).length === 1 ? true : undefined,
       );
       traffic.isQuiet = false;
+      return true;
   }
 }

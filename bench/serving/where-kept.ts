@@ -4,6 +4,7 @@
  * The service serves once on that host, because its file says so; then an endpoint whose file leaves both open is asked from cold.
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { weightsKeepers } from "../../client/gpu-use.ts";
 import { serviceMark } from "../../domain/lease/kept-weights.ts";
 import { clusterId, parseHostId } from "../../domain/values/ids.ts";
@@ -15,8 +16,8 @@ export const PAIR = "pair";
 const KEEPER = parseHostId(`${PAIR}/c4`);
 export const PAIR_HOSTS: readonly string[] = ["c3", "c4"];
 
-const serviceYaml = (constraints: string, idle: string): string => `
-name: cold-${PAIR}
+const serviceYaml = (name: string, constraints: string, idle: string): string => `
+name: ${name}
 class: inference
 gang: 1
 model: model.onnx
@@ -25,13 +26,47 @@ constraints: ${constraints}
 run: { grace: 5s }
 `;
 
+const TRIES = 5;
+/** Placement asks hosts what they keep once in five seconds, and hears what they say within three. */
+const AGAIN_MS = 6_000;
+
+/**
+ * Tried again with a name that no host knows: placement waits a quarter of a second for what hosts keep, which a busy machine may take longer to tell. What they
+ * tell later it knows for the next request, so in later tries another job is placed there before the service.
+ */
 export async function whereKept(site: ServiceSite, body: string): Promise<Bar> {
+  let [tries, isThere] = [0, false];
+  while (!isThere && tries < TRIES) {
+    if (tries > 0) await sleep(AGAIN_MS);
+    tries += 1;
+    const name = `cold-${PAIR}-${String(tries)}`;
+    isThere = await comesUpWhereKept(site, { body, name, isAskedBefore: tries > 1 });
+  }
+  return barOf({
+    id: "cold-where-kept",
+    unit: "replicas",
+    target: exactly(1),
+    got: isThere ? 1 : 0,
+    note: `a service without a replica comes up on the host that keeps its weights, of two alike the one that placement would take last; try ${String(tries)} of at most ${String(TRIES)}`,
+  });
+}
+
+interface Attempt {
+  readonly body: string;
+  readonly name: string;
+  /** Placement has had the hosts asked when the service is to come up. */
+  readonly isAskedBefore: boolean;
+}
+
+async function comesUpWhereKept(
+  site: ServiceSite,
+  { body, name, isAskedBefore }: Attempt,
+): Promise<boolean> {
   const { temporal, fleet, orbweaver } = site.world;
-  const name = `cold-${PAIR}`;
   const isIdle = async (): Promise<true | undefined> =>
     openJobs(await orbweaver.fleet()).length === 0 ? true : undefined;
   await site.until("no service has a replica", isIdle);
-  const pinned = await site.openEndpoint(serviceYaml(`{ hosts: ["${KEEPER}"] }`, "1s"));
+  const pinned = await site.openEndpoint(serviceYaml(name, `{ hosts: ["${KEEPER}"] }`, "1s"));
   await pinned.ask(body);
   const mark = serviceMark({ tenant: "default", name });
   await site.until("the host says that it keeps the weights", async () => {
@@ -41,16 +76,16 @@ export async function whereKept(site: ServiceSite, body: string): Promise<Bar> {
       : undefined;
   });
   await site.until("the service has no replica", isIdle);
+  if (isAskedBefore) {
+    const other = { name: "other", class: "inference", gang: 1 } as const;
+    const place = { constraints: { clusters: [PAIR], sameHost: true }, run: { command: ["true"] } };
+    const { jobId } = await orbweaver.submit({ ...other, ...place });
+    await orbweaver.job(jobId).result();
+    await sleep(AGAIN_MS);
+  }
   // Long enough to look at its lease.
-  const open = await site.openEndpoint(serviceYaml(`{ clusters: [${PAIR}] }`, "600s"));
+  const open = await site.openEndpoint(serviceYaml(name, `{ clusters: [${PAIR}] }`, "20s"));
   const { status } = await open.ask(body);
   const leases = [...(await orbweaver.fleet()).leases.values()];
-  const isThere = leases.some(({ gpus }) => gpus.some(({ host }) => host === KEEPER));
-  return barOf({
-    id: "cold-where-kept",
-    unit: "replicas",
-    target: exactly(1),
-    got: status === 200 && isThere ? 1 : 0,
-    note: "a service without a replica comes up on the host that keeps its weights, of two alike the one that placement would take last",
-  });
+  return status === 200 && leases.some(({ gpus }) => gpus.some(({ host }) => host === KEEPER));
 }

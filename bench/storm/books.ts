@@ -29,6 +29,17 @@ export interface StormBooks {
 
 type Counts = Readonly<Record<string, number>>;
 
+interface Folded {
+  readonly counts: Counts;
+  /** Those that ever waited or held something inside the fleet. */
+  readonly jobs: ReadonlySet<string>;
+}
+
+interface JobEnd {
+  readonly job: string;
+  readonly outcome: string;
+}
+
 const WITHIN_MS = 180_000;
 const LOOK_MS = 2_000;
 const READ_WITHIN_MS = 25_000;
@@ -61,7 +72,10 @@ export async function openBooks(
       const truth = await foldedRuns();
       if (truth === undefined) return undefined;
       const books = await booked(port, file);
-      const found = [...astray, ...compared({ ...truth, ...ends }, books)];
+      const known = ends.filter(({ job }) => truth.jobs.has(job));
+      const counts = { ...truth.counts };
+      for (const { job, outcome } of known) counts[`job ${job} ${outcome}`] = 1;
+      const found = [...astray, ...compared(counts, books)];
       if (found.length > 0 && performance.now() < untilMs) {
         await sleep(LOOK_MS);
         continue;
@@ -74,12 +88,14 @@ export async function openBooks(
     }
   }
 
-  async function foldedRuns(): Promise<Counts | undefined> {
+  async function foldedRuns(): Promise<Folded | undefined> {
     const workflowId = fleetWorkflowId(fleet);
     const counts: Record<string, number> = {};
     const leases = new Map<string, Lease>();
-    const note = ({ leases: held }: Ledger): void => {
+    const jobs = new Set<string>();
+    const note = ({ leases: held, requests }: Ledger): void => {
       for (const lease of held.values()) leases.set(lease.id, lease);
+      for (const { jobId } of [...held.values(), ...requests.values()]) jobs.add(jobId);
     };
     const runs: { readonly runId: string; readonly startTime: Date }[] = [];
     const query = `WorkflowId = "${workflowId}"`;
@@ -95,7 +111,7 @@ export async function openBooks(
       const events = history.events ?? [];
       const run = await openFollowedRun(runId, events[0] ?? {}, codecs);
       note(run.ledger());
-      for (const { folded } of await run.read(events))
+      for await (const { folded } of run.read(events))
         for (const { event, before, ledger } of folded) {
           note(ledger);
           add(counts, "requests", Math.max(0, ledger.nextArrival - before.nextArrival));
@@ -111,20 +127,19 @@ export async function openBooks(
         }
     }
     for (const { id, gpus } of leases.values()) counts[`lease ${id}`] = gpuCountOf(gpus);
-    return counts;
+    return { counts, jobs };
   }
 }
 
-/** Those of the storm that the fleet knew, by how they ended, as the server says. */
-async function endsOf(client: Client, jobs: readonly StormJob[]): Promise<Counts> {
-  const counts: Record<string, number> = {};
+/** How those of the storm ended, as the server says. */
+async function endsOf(client: Client, jobs: readonly StormJob[]): Promise<readonly JobEnd[]> {
+  const ends: JobEnd[] = [];
   for (const { id } of jobs) {
     const described = await insist(client, () => client.workflow.getHandle(id).describe());
     const outcome = OUTCOMES[described?.status.name ?? ""];
-    if (described !== undefined && outcome !== undefined)
-      counts[`job ${id} ${described.runId} ${outcome}`] = 1;
+    if (outcome !== undefined) ends.push({ job: id, outcome });
   }
-  return counts;
+  return ends;
 }
 
 async function booked(port: number, file: string): Promise<Counts> {
@@ -137,13 +152,14 @@ async function booked(port: number, file: string): Promise<Counts> {
   };
   const database = await openHistory(file, { isNew: false });
   try {
-    type Row = Readonly<Record<"lease" | "job" | "run" | "outcome", string>> & {
+    type Row = Readonly<Record<"lease" | "job" | "outcome", string>> & {
       readonly gpus: number;
     };
     for (const { lease, gpus } of database.all<Row>("SELECT lease, gpus FROM leases", {}))
       counts[`lease ${lease}`] = gpus;
-    const jobs = database.all<Row>("SELECT job, run, outcome FROM jobs", {});
-    for (const { job, run, outcome } of jobs) counts[`job ${job} ${run} ${outcome}`] = 1;
+    const jobs = database.all<Row>("SELECT job, outcome FROM jobs", {});
+    // One that was reset is one row, of its first run.
+    for (const { job, outcome } of jobs) add(counts, `job ${job} ${outcome}`, 1);
     // The two halves of the books say the same.
     const hours = usageBy(database, ["class"], ALL).reduce(
       (sum, { useful, lost, idle }) => sum + useful + lost + idle,
@@ -169,12 +185,12 @@ function valueOf(text: string, name: string): number {
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
 }
 
-/** Jobs of the storm's floods and probes are in the books alone; one that was over before the fleet knew it is in neither. */
+/** A job that the fleet knew is in both, once; those of the storm's floods and probes are in the books alone. */
 function compared(truth: Counts, books: Counts): readonly string[] {
-  const wanted = new Set(
-    Object.keys(truth).filter((name) => !name.startsWith("job ") || isKnown(name, books)),
-  );
-  for (const name of Object.keys(books)) if (!name.startsWith("job ")) wanted.add(name);
+  const wanted = new Set(Object.keys(truth));
+  const known = new Set([...wanted].map(jobOf));
+  for (const name of Object.keys(books))
+    if (!name.startsWith("job ") || known.has(jobOf(name))) wanted.add(name);
   return [...wanted].flatMap((name) => {
     const [want = 0, got = 0] = [truth[name], books[name]];
     return want === got
@@ -183,8 +199,5 @@ function compared(truth: Counts, books: Counts): readonly string[] {
   });
 }
 
-/** Whether the books have the run of the job that the name is of. */
-const isKnown = (name: string, books: Counts): boolean => {
-  const run = name.slice(0, name.lastIndexOf(" ") + 1);
-  return Object.keys(books).some((each) => each.startsWith(run));
-};
+/** Of a fact about a job. */
+const jobOf = (name: string): string => name.split(" ", 2).join(" ");

@@ -202,8 +202,18 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
       await server.kill();
     },
   };
-  await untilAnswering(site);
-  return site;
+  return await answering(site);
+}
+
+/** A storm that cannot begin leaves no processes. */
+async function answering(site: Site): Promise<Site> {
+  try {
+    await untilAnswering(site);
+    return site;
+  } catch (error) {
+    await site.close();
+    throw error;
+  }
 }
 
 const startNewestFleet = (client: Client, name: string, fleet: Fleet): Promise<unknown> =>
@@ -218,7 +228,7 @@ async function startFormerFleet(client: Client, name: string, { shape }: Fleet):
   await client.workflow.start(FLEET_WORKFLOW, fleetRun({ name, ledger: packLedger(ledger) }));
 }
 
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 180_000;
 
 /** Every process is ready and every host has an agent that answers. */
 export async function untilAnswering(site: Site, withinMs = READY_WITHIN_MS): Promise<void> {

@@ -66,8 +66,8 @@ const DEFAULTS = Object.freeze({
   replayedJobs: 100,
 });
 const RESTART_PAUSE_MS = [100, 1_500] as const;
-/** Every job has ended by then, and every lease is free. */
-const SETTLE_MS = 240_000;
+/** Every job has ended by then, and every lease is free, on a busy machine too. */
+const SETTLE_MS = 420_000;
 const LOOK_MS = 500;
 
 export async function runStorm(options: StormOptions): Promise<StormOutcome> {

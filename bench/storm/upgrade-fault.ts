@@ -16,7 +16,7 @@ import type { Step } from "./schedule.ts";
 import type { Site } from "./site.ts";
 
 const READY_WITHIN_MS = 30_000;
-const COMMITTED_WITHIN_MS = 180_000;
+const COMMITTED_WITHIN_MS = 420_000;
 const PAUSE_MS = 1_000;
 
 /** Undefined when the kind belongs to another file. */

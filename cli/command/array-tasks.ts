@@ -1,7 +1,7 @@
 /** @file Tasks of an array as Slurm's `--array` writes them (`0-15`, `1,3,5`, `0-99%10`, `0-15:4`), of scripts and of the flag. */
 
 import type { JobFile } from "../../domain/job/job-file.ts";
-import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
+import { highestNumber, MAX_TASKS, parseTaskRanges } from "../../domain/job/task-ranges.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { wholeNumber } from "./option-values.ts";
 
@@ -10,19 +10,12 @@ export type ArrayKeys = NonNullable<JobFile["array"]>;
 /** The array has as many tasks as its highest number says, of `0-99:5` 100; undefined for other words. */
 export function arrayOfTasks(value: string): ArrayKeys | undefined {
   const [, ranges = "", most] = /^([^%]*)(?:%(\d{1,6}))?$/.exec(value) ?? [];
-  const tasks = new Set<number>();
-  let count = 0;
-  for (const range of ranges.split(",")) {
-    const [, first = "", last = first, step = "1"] =
-      /^(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6}))?)?$/.exec(range) ?? [];
-    if (first === "" || Number(last) < Number(first) || Number(step) < 1) return undefined;
-    count = Math.max(count, Number(last) + 1);
-    for (let task = Number(first); task <= Number(last); task += Number(step)) tasks.add(task);
-  }
-  if (count > MAX_TASKS) return undefined;
+  const read = parseTaskRanges(ranges, MAX_TASKS);
+  if (read.kind === "refused") return undefined;
+  const count = highestNumber(ranges) + 1;
   return {
     count,
-    ...(tasks.size < count && { tasks: ranges }),
+    ...(read.value.length < count && { tasks: ranges }),
     ...(most !== undefined && { parallel: Number(most) }),
   };
 }

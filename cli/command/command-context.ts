@@ -25,6 +25,11 @@ export interface CommandContext {
     values: ConnectionOptionValues,
     work: (session: FleetSession) => Promise<T>,
   ) => Promise<T>;
+  /** As `withFleet`, for what only reads and prints nothing: it begins while the server is reached and the key is checked. */
+  readonly readFleet: <T>(
+    values: ConnectionOptionValues,
+    read: (session: FleetSession) => Promise<T>,
+  ) => Promise<T>;
   /** A line of the answer, on standard output. */
   readonly print: (text: string) => void;
   /** The answer as the one document on standard output: JSON, or YAML once `writeYaml` was called. */
@@ -59,13 +64,29 @@ export function createCommandContext({
 }: CommandContextParts): CommandContext {
   let hasPrinted = false;
   let isYaml = false;
-  const withSession: CommandContext["withSession"] = async (values, work) => {
+  const inSession = async <T>(
+    values: ConnectionOptionValues,
+    use: (session: Session) => Promise<T>,
+  ): Promise<T> => {
     const session = await openSession(values, io);
     try {
-      return await work(session);
+      return await use(session);
     } finally {
       await session.close();
     }
+  };
+  const withSession: CommandContext["withSession"] = (values, work) =>
+    inSession(values, async (session) => {
+      await session.ready;
+      return await work(session);
+    });
+  const throughService = async <T>(
+    values: ConnectionOptionValues,
+    { work, orElse }: FleetWork<T>,
+  ): Promise<T> => {
+    const { configuredService, serviceSession } = await import("./service-session.ts");
+    const address = configuredService(values, io);
+    return address === undefined ? await orElse() : await work(serviceSession(address, values, io));
   };
   return {
     io,
@@ -74,14 +95,23 @@ export function createCommandContext({
     endsByItself,
     verb: (name) => configured(new Command(name), io),
     withSession,
-    withFleet: async (values, work) => {
-      const { configuredService, serviceSession } = await import("./service-session.ts");
-      const address = configuredService(values, io);
-      if (address !== undefined) return await work(serviceSession(address, values, io));
-      return await withSession(values, (session) =>
-        work({ fleet: session.fleet, client: session.client, direct: session }),
-      );
-    },
+    withFleet: (values, work) =>
+      throughService(values, {
+        work,
+        orElse: () => withSession(values, (session) => work(directly(session))),
+      }),
+    readFleet: (values, work) =>
+      throughService(values, {
+        work,
+        orElse: () =>
+          inSession(values, async (session) => {
+            const reading = work(directly(session));
+            // It fails below, after the reason for which the server is not reached or the key is not the fleet's.
+            reading.catch(() => undefined);
+            await session.ready;
+            return await reading;
+          }),
+      }),
     print: (text) => io.stdout.write(`${safeText(text)}\n`),
     printJson: (document) => {
       hasPrinted = true;
@@ -97,6 +127,18 @@ export function createCommandContext({
     colours: coloursFor(io.stdout, io.env),
   };
 }
+
+interface FleetWork<T> {
+  readonly work: (session: FleetSession) => Promise<T>;
+  /** Where no submit service is configured. */
+  readonly orElse: () => Promise<T>;
+}
+
+const directly = (session: Session): FleetSession => ({
+  fleet: session.fleet,
+  client: session.client,
+  direct: session,
+});
 
 /** Help for a screen of 80 columns, one line for a usage error, and an exception instead of an exit. */
 export function configured(command: Command, io: Io): Command {

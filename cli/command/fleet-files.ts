@@ -9,8 +9,13 @@ import type { Fleet } from "../../domain/fleet/fleet.ts";
 import type { RefusedFile } from "../../domain/values/file-problem.ts";
 
 /** `name` is the path as the user wrote it; paths inside are relative to the fleet file. */
-export function readFleet(name: string, cwd: string): Fleet {
-  const parsed = parseFleetAt(name, cwd);
+export const readFleet = (name: string, cwd: string): Fleet => fleetOf(parseFleetAt(name, cwd));
+
+/** The same of a text that was read before. */
+export const fleetIn = (text: string, name: string, cwd: string): Fleet =>
+  fleetOf(parseFleetText(text, name, cwd));
+
+function fleetOf(parsed: ParsedFleet | RefusedFile): Fleet {
   if (parsed.kind === "parsed") return parsed.fleet;
   const problems = parsed.problems.map(formatProblem);
   throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
@@ -18,13 +23,16 @@ export function readFleet(name: string, cwd: string): Fleet {
 
 /** The fleet or its problems; throws when the file does not exist. */
 export function parseFleetAt(name: string, cwd: string): ParsedFleet | RefusedFile {
-  const path = resolve(cwd, name);
-  const text = readText(path);
+  const text = readText(resolve(cwd, name));
   if (text.kind === "missing") {
     throw new OrbweaverError("BAD_INPUT", `${name} ${text.reason}. Name a fleet file.`);
   }
-  const folder = dirname(path);
-  return parseFleetYaml(text.text, { file: name, read: (file) => readText(resolve(folder, file)) });
+  return parseFleetText(text.text, name, cwd);
+}
+
+function parseFleetText(text: string, name: string, cwd: string): ParsedFleet | RefusedFile {
+  const folder = dirname(resolve(cwd, name));
+  return parseFleetYaml(text, { file: name, read: (file) => readText(resolve(folder, file)) });
 }
 
 export function readText(path: string): FileText {

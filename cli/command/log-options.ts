@@ -28,6 +28,9 @@ export function logOptions(context: CommandContext, options: LogOptions): LogOpt
       const preemption = preemptionText(jobId, attempt);
       if (preemption !== undefined) context.say(`run ${String(attempt.attempt)} was ${preemption}`);
     },
+    onLost: (rank) => {
+      context.say(`rank ${String(rank)}: its host does not answer; the log goes on when it does`);
+    },
     onDropped: (rank, bytes) => {
       context.say(
         `rank ${String(rank)}: ${String(bytes)} bytes before this point were dropped by log rotation`,

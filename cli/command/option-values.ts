@@ -60,6 +60,12 @@ export function keyValue(
   };
 }
 
+/** Numbers of GPUs, from 0 on, separated by commas and collected over several uses of the flag. */
+export function gpuList(text: string, former: readonly number[] | undefined): readonly number[] {
+  const numbers = text.split(",").map((one) => wholeNumber("--gpu", 0)(one.trim()));
+  return [...new Set([...(former ?? []), ...numbers])].sort((a, b) => a - b);
+}
+
 /** Values separated by commas, collected over several uses of the flag. */
 export function nameList(text: string, former: readonly string[] | undefined): readonly string[] {
   return [...(former ?? []), ...text.split(",").filter((name) => name !== "")];

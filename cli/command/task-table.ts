@@ -14,6 +14,7 @@ import { stateColour } from "../terminal/colour.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 import { widthOf } from "../terminal/io.ts";
 import type { CommandContext } from "./command-context.ts";
+import type { JobChange } from "./each-job.ts";
 import { hostsText } from "../text/place.ts";
 import { tableText, type Column } from "../terminal/table.ts";
 
@@ -27,6 +28,7 @@ const STATES = [
 const PAGE = 1_000;
 /** Leases that a screen shows. */
 const MAX_LEASES = 20;
+const MAX_NAMES_CHARS = 40;
 
 /** `12 running, 900 waiting, 88 completed`. */
 export const countsText = (counts: TaskCounts): string =>
@@ -34,15 +36,26 @@ export const countsText = (counts: TaskCounts): string =>
     ", ",
   );
 
-/** The result of an order to tasks, in a few words. */
-export function taskAnswer(done: string, answer: TaskOrderAnswer): string {
-  const { done: count, stopping, skipped } = answer;
+/** The result of an order to tasks: `10 cancelled, 1 stopping, 3 had ended (4-6)`. `done` and `left`: what became of tasks, and why others were left alone. */
+export function taskAnswer(
+  answer: TaskOrderAnswer,
+  { done, left }: { readonly done: string; readonly left: string },
+): JobChange {
+  const { done: count, stopping, skipped, skippedTasks } = answer;
   const parts = [
     ...(count > 0 || stopping + skipped === 0 ? [`${String(count)} ${done}`] : []),
     ...(stopping > 0 ? [`${String(stopping)} stopping`] : []),
-    ...(skipped > 0 ? [`${String(skipped)} unchanged`] : []),
+    ...(skipped > 0 ? [`${String(skipped)} ${left}${namesOf(skippedTasks)}`] : []),
   ];
-  return parts.join(", ");
+  return { state: parts.join(", "), more: { tasks: answer } };
+}
+
+/** Whole ranges on one line; `--json` has more of them. */
+function namesOf(tasks: string | undefined): string {
+  if (tasks === undefined) return "";
+  if (tasks.length <= MAX_NAMES_CHARS) return ` (${tasks})`;
+  const shown = tasks.slice(0, tasks.lastIndexOf(",", MAX_NAMES_CHARS));
+  return ` (${shown},…)`;
 }
 
 /** The tasks that `--tasks [state]` selects; undefined when it is absent. */

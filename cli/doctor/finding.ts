@@ -19,6 +19,13 @@ export const problem = (check: string, text: string, remedy: string): Finding =>
   return { check, verdict: "problem", text, remedy };
 };
 
+/** With its cause: the client says no more than which call failed. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { message, cause } = error;
+  return cause instanceof Error ? `${message} (${cause.message})` : message;
+}
+
 /** A check that throws is a problem with the thrown reason. */
 export async function checked(
   check: string,
@@ -28,6 +35,6 @@ export async function checked(
   try {
     return await look();
   } catch (error) {
-    return problem(check, error instanceof Error ? error.message : String(error), remedy);
+    return problem(check, reasonOf(error), remedy);
   }
 }

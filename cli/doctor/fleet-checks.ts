@@ -5,7 +5,7 @@ import type { Ledger, OrbweaverClient } from "../../client/index.ts";
 import { livingProcesses } from "../../client/rules/living-processes.ts";
 import { CONTROL_TASK_QUEUES } from "../../protocol/names.ts";
 import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
-import { hostConditionOf, type HostCondition } from "../../scheduling/ledger/rules/grant-check.ts";
+import { outageOf, type Outage } from "../../scheduling/ledger/rules/grant-check.ts";
 import type { UpState } from "../../workers/state.ts";
 import { counted } from "../terminal/duration.ts";
 import { isGoneHere } from "../verbs/fleet/upgrade.ts";
@@ -66,36 +66,39 @@ async function workers({ temporal, state, nowMs }: FleetPlace, ledger: Ledger): 
   );
 }
 
-const REMEDIES: Readonly<Record<HostCondition, string>> = {
+const REMEDIES: Readonly<Record<Outage, string>> = {
   agentless: "start `orbweaver agent` there",
   silent: "look at the machine and its network; `orbweaver fence` gives it up",
   fenced: "start `orbweaver agent` there again",
   drained: "`orbweaver undrain` when it is well",
+  "gpus-drained": "`orbweaver undrain --gpu` when they are well",
 };
 
 function agents({ shape, hosts }: Ledger): Finding {
   const all = shape.clusters.flatMap((cluster) => cluster.hosts);
   const away = all.flatMap(({ id }) => {
-    const condition = hostConditionOf(hosts.get(id));
-    return condition === undefined ? [] : [{ id, condition }];
+    const outage = outageOf(hosts.get(id));
+    return outage === undefined ? [] : [{ id, outage }];
   });
   const [first] = away;
   if (first === undefined) return ok("agents", `${counted(all.length, "host")} ready`);
-  const counts = new Map<HostCondition, number>();
-  for (const { condition } of away) counts.set(condition, (counts.get(condition) ?? 0) + 1);
+  const counts = new Map<Outage, number>();
+  for (const { outage } of away) counts.set(outage, (counts.get(outage) ?? 0) + 1);
   const text = [...counts].map(([name, count]) => `${count} ${NAMES[name]}`).join(", ");
   const remedy = [...counts.keys()].map((name) => REMEDIES[name]).join("; ");
   const said = `of ${counted(all.length, "host")}: ${text} (${first.id} first)`;
-  return away.length === all.length
+  const partly = counts.get("gpus-drained") ?? 0;
+  return away.length - partly === all.length
     ? problem("agents", said, remedy)
     : warning("agents", said, remedy);
 }
 
-const NAMES: Readonly<Record<HostCondition, string>> = {
+const NAMES: Readonly<Record<Outage, string>> = {
   agentless: "without an agent",
   silent: "silent",
   fenced: "fenced",
   drained: "drained",
+  "gpus-drained": "with drained GPUs",
 };
 
 async function trust(client: OrbweaverClient, ledger: Ledger): Promise<Finding> {

@@ -1,9 +1,10 @@
-/** @file What can be wrong on this machine: keys, rights of files, the host policy, payloads in the clear where users share it. Changes nothing. */
+/** @file What can be wrong on this machine: keys, rights of files, a full disk, the host policy, payloads in the clear where users share it. Changes nothing. */
 
 import { createPublicKey } from "node:crypto";
-import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { identityFile, ownIdentity, publicKeyText } from "../../access/own-identity.ts";
+import { MIN_FREE_BYTES } from "../../agent/health/disk-check.ts";
 import { believedKeys, fleetKeyFiles, signingKey } from "../../access/role-keys.ts";
 import { readHostPolicy } from "../../access/host-trust.ts";
 import { HOST_POLICY_FILE } from "../command/host-trust.ts";
@@ -34,6 +35,7 @@ export async function machineFindings(place: MachinePlace): Promise<readonly Fin
     ),
     checked("fleet keys", "orbweaver keys fleet --rotate", () => fleetKeys(env)),
     checked("files", `chmod -R go= ${stateDir}`, () => files(stateDir)),
+    checked("disk", `make room for ${stateDir}`, () => disk(stateDir)),
     checked("host policy", `correct ${policyFile}; docs/security.md has its form`, () =>
       policy(policyFile),
     ),
@@ -81,6 +83,19 @@ function files(stateDir: string): Finding {
     "files",
     `other users may read ${open.slice(0, MOST_NAMED).join(", ")}${rest}`,
     `chmod -R go= ${stateDir}`,
+  );
+}
+
+/** Where `up` keeps the server's database and the hosts' state. */
+function disk(stateDir: string): Finding {
+  if (!existsSync(stateDir)) return ok("disk", `no state of this fleet in ${stateDir}`);
+  const { bavail, bsize } = statfsSync(stateDir);
+  const text = `${Math.floor((bavail * bsize) / 2 ** 20)} MiB are free for ${stateDir}`;
+  if (bavail * bsize >= MIN_FREE_BYTES) return ok("disk", text);
+  return problem(
+    "disk",
+    `${text}, so hosts here start nothing, and a server here may stop answering`,
+    "make room; jobs that run go on, and their ends are told then",
   );
 }
 

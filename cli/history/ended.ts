@@ -16,7 +16,7 @@ import { fleetNamed } from "../command/fleet-name.ts";
 import { csvText } from "../terminal/csv-text.ts";
 import { durationText, timeText } from "../terminal/duration.ts";
 import { widthOf } from "../terminal/io.ts";
-import { tableText } from "../terminal/table.ts";
+import { notedTable, wholeNames, type NotedRow } from "../terminal/table.ts";
 
 export interface EndedValues extends ConnectionOptionValues, JobFilterValues {
   readonly since?: string;
@@ -47,7 +47,10 @@ export async function printEnded(context: CommandContext, values: EndedValues): 
     else if (values.output === "name") for (const { job } of jobs) context.print(job);
     else if (values.output === "csv") context.print(csvText([NAMES, ...jobs.map(plainRow)]));
     else if (jobs.length === 0) context.print("no jobs");
-    else context.print(tableText(COLUMNS, jobs.map(row), widthOf(io.stdout)));
+    else {
+      const columns = wholeNames(COLUMNS, ["JOB"], io.stdout.isTTY === true);
+      context.print(notedTable(columns, jobs.map(row), widthOf(io.stdout)));
+    }
     if (found.length > jobs.length)
       context.say(
         `${jobs.length} of ${found.length} jobs are listed, those that ended last. --limit ${found.length} lists all.`,
@@ -94,25 +97,26 @@ const STATUS: Readonly<Record<string, string>> = {
 };
 
 const COLUMNS = [
-  // Both are needed whole, to ask further.
-  { title: "JOB" },
-  { title: "ENDED" },
-  { title: "TENANT", least: 6 },
-  { title: "CLASS", least: 6 },
-  { title: "GPUS" },
+  { title: "JOB", least: 12 },
+  { title: "ENDED (UTC)" },
+  { title: "TENANT", least: 8 },
+  { title: "CLASS" },
+  { title: "GPUS", isRight: true },
   { title: "AFTER" },
   { title: "OUTCOME" },
 ];
 
-const row = (job: JobRecord): readonly string[] => [
-  job.job,
-  timeText(job.endedMs),
-  job.tenant,
-  job.class,
-  String(job.gpus),
-  durationText(job.endedMs - job.submittedMs),
-  job.why === "" ? job.outcome : `${job.outcome}: ${job.why}`,
-];
+/** `2026-11-29 23:31`. */
+const minuteText = (atMs: number): string => timeText(atMs).slice(0, "2026-11-29 23:31".length);
+
+/** Why a job ended so may be a sentence: it stands under the row. */
+const row = (job: JobRecord): NotedRow => ({
+  cells: [
+    ...[job.job, minuteText(job.endedMs), job.tenant, job.class, String(job.gpus)],
+    ...[durationText(job.endedMs - job.submittedMs), job.outcome],
+  ],
+  note: job.why,
+});
 
 const NAMES: readonly (keyof JobRecord)[] = [
   ...(["job", "run", "name", "tenant", "class", "user", "gpus", "tasks"] as const),

@@ -4,10 +4,13 @@
  */
 
 import type { Client } from "@temporalio/client";
+import { listedSchedules, scheduleOf } from "../../api/schedules.ts";
 import { firstInput } from "../../client/first-input.ts";
 import { FLEET_KEY } from "../../client/search-keys.ts";
 import { jobId } from "../../domain/values/ids.ts";
-import { cronScheduleId, type CronInput } from "../../protocol/cron.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { isFields } from "../../lib/fields.ts";
+import { cronScheduleId } from "../../protocol/cron.ts";
 import { JOB_WORKFLOW } from "../../protocol/messages.ts";
 
 const ASKED_AT_ONCE = 16;
@@ -30,19 +33,27 @@ export async function wantedCheckpoints(
       }),
     );
   const prefix = cronScheduleId(fleet, "");
-  for await (const { scheduleId, memo } of client.schedule.list()) {
-    if (memo?.["fleet"] !== fleet || !scheduleId.startsWith(prefix)) continue;
-    const { action } = await client.schedule.getHandle(scheduleId).describe();
-    const [input] = (action.args ?? []) as readonly Partial<CronInput>[];
-    const from = fromIn(input?.terms?.file);
+  for await (const { scheduleId, memo } of listedSchedules(client, prefix)) {
+    if ((memo.get("fleet") ?? fleet) !== fleet) continue;
+    const schedule = await scheduleOf(client, scheduleId);
+    // With its key it might be one that the service believes. What nobody can read starts nothing, and anybody may have made it.
+    if (isSealedTo(schedule?.problem)) throw schedule?.problem;
+    const from = fromIn(fileIn(schedule?.input));
     if (from !== undefined) wanted.add(from);
   }
   return wanted;
 }
 
+const isSealedTo = (problem: unknown): problem is OrbweaverError =>
+  problem instanceof OrbweaverError && problem.code === "ENCRYPTION_KEY_MISSING";
+
+/** Of a schedule. */
+const fileIn = (input: unknown): unknown => valueAt(input, ["terms", "file"]);
+
 function fromIn(file: unknown): string | undefined {
-  let at = file;
-  for (const key of ["run", "checkpoint", "from"])
-    at = typeof at === "object" && at !== null ? (at as Record<string, unknown>)[key] : undefined;
-  return typeof at === "string" ? at : undefined;
+  const from = valueAt(file, ["run", "checkpoint", "from"]);
+  return typeof from === "string" ? from : undefined;
 }
+
+const valueAt = (value: unknown, keys: readonly string[]): unknown =>
+  keys.reduce<unknown>((at, key) => (isFields(at) ? at[key] : undefined), value);

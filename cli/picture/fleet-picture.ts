@@ -69,7 +69,7 @@ function createStillStore(
   { fleet, nowMs }: { readonly fleet: string; readonly nowMs: number },
 ): ReturnType<typeof createStore> {
   const store = createStore(nowMs);
-  store.take(stillOf({ ledger, plans: [], facts: { fleet, atMs: nowMs }, nowMs }));
+  store.take(stillOf({ ledger, decisions: [], facts: { fleet, atMs: nowMs }, nowMs }));
   return store;
 }
 

@@ -35,9 +35,7 @@ export function planText(planned: Planned, width: number): string {
   const head = [
     ...(assumed.length === 0
       ? []
-      : [
-          `Assumed, since nobody stated it: ${assumed.join("; ")}. State --fabric and --wan, or these in a fleet file.`,
-        ]),
+      : [`Assumed, since nobody stated it: ${assumed.join("; ")}.${statedBy(assumed)}`]),
     `${plan.model}: ${billions(parameterCount(model))} parameters, batch ${plan.batch} (a sample is a ${model.sample})`,
     `${counted(gpus, "GPU")} on ${counted(site.hosts.length, "host")} in ${counted(clusters, "cluster")}`,
     planLine(plan),
@@ -61,6 +59,15 @@ export function planText(planned: Planned, width: number): string {
     ...(launch.deepspeed === undefined ? [] : [`DeepSpeed\n  ${JSON.stringify(launch.deepspeed)}`]),
     ...(launch.fsdp2 === undefined ? [] : [`FSDP2\n  ${JSON.stringify(launch.fsdp2)}`]),
   ].join("\n\n");
+}
+
+/** How to state what was assumed; inside a host nothing does. */
+function statedBy(assumed: readonly string[]): string {
+  const flags = [
+    ...(assumed.some((line) => /network card/.test(line)) ? ["--fabric"] : []),
+    ...(assumed.some((line) => / ms between /.test(line)) ? ["--wan"] : []),
+  ];
+  return flags.length === 0 ? "" : ` State ${flags.join(" and ")}, or a fleet file.`;
 }
 
 /** A layout has characters that a shell would read otherwise. */
@@ -135,7 +142,8 @@ const PARTS: readonly (readonly [keyof StepParts, string])[] = [
 ];
 
 function timeTable({ parts, stepMs }: TrainingPlan, width: number): string {
-  const rows = PARTS.filter(([part]) => parts[part] > 0).map(([part, title]) => [
+  // Less than is shown may be rounding.
+  const rows = PARTS.filter(([part]) => parts[part] >= 0.05).map(([part, title]) => [
     title,
     parts[part].toFixed(1),
     `${((100 * parts[part]) / stepMs).toFixed(0)} %`,
@@ -154,10 +162,10 @@ function timeTable({ parts, stepMs }: TrainingPlan, width: number): string {
 /** From the figures of this plan and of those that lost. */
 export function reasons({ model, site, plan }: Planned): readonly string[] {
   const { split, others } = plan;
-  const lines = [`arrangement: ${plan.arrangement}`];
+  const lines = split.stages === 1 ? [] : [`arrangement: ${plan.arrangement}`];
   if (plan.framework !== "megatron")
     lines.push(`every GPU is a replica, as ${plan.framework} trains: ${shardedText(split)}`);
-  else if (split.width === 1 && model.splitOf > 1)
+  else if (split.width === 1 && model.splitOf > 1 && split.stages * split.replicas > 1)
     lines.push(
       site.hosts.some(({ nvlinkGpus }) => nvlinkGpus > 1)
         ? "layers are not split over GPUs: their all-reduces would cost more than they save"
@@ -186,7 +194,8 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
     const worse = PARTS.map(([part, title]) => ({ title, by: next.parts[part] - plan.parts[part] }))
       .sort((a, b) => b.by - a.by)
       .find(({ by }) => by > 0);
-    const slower = (100 * (next.stepMs / plan.stepMs - 1)).toFixed(0);
+    const more = 100 * (next.stepMs / plan.stepMs - 1);
+    const slower = more < 1 ? "less than 1" : more.toFixed(0);
     lines.push(
       `next best: ${degreesText(next.split)}, ${slower} % slower${worse === undefined ? "" : `, most of it ${worse.title} (+${worse.by.toFixed(0)} ms)`}`,
     );

@@ -9,7 +9,7 @@
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { Fleet, HostShape } from "../../domain/fleet/fleet.ts";
-import { gpuTeraflops } from "../../domain/values/gpu-speed.ts";
+import { gpuTeraflops, nvlinkGbs } from "../../domain/values/gpu-speed.ts";
 import { GPU_TYPES, gpuTypeName, knownGpuType } from "../../domain/values/gpu-types.ts";
 import { byCodeUnit, clusterOf } from "../../domain/values/ids.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
@@ -63,6 +63,7 @@ export function writtenSite(text: string, ways: SiteWays): PlanSite {
         "BAD_INPUT",
         `--gpus: the GPU type ${type} of ${host} is not known. Known: ${GPU_TYPES.join(", ")}.`,
       );
+    const hasNvlink = ways.hasNvlink && nvlinkGbs(type) !== undefined;
     return {
       id: host,
       cluster: host.includes("/") ? host.slice(0, host.indexOf("/")) : "local",
@@ -70,8 +71,8 @@ export function writtenSite(text: string, ways: SiteWays): PlanSite {
       gpuCount: count,
       memoryGiB: facts.memoryGiB,
       teraflops,
-      inside: insideOf(type, ways.hasNvlink),
-      nvlinkGpus: ways.hasNvlink ? count : 1,
+      inside: insideOf(type, hasNvlink),
+      nvlinkGpus: hasNvlink ? count : 1,
     };
   });
   const doubled = hosts.find(({ id }, at) => hosts.findIndex((host) => host.id === id) < at);

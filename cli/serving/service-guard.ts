@@ -11,7 +11,7 @@ import { liveAccess } from "../../api/live-access.ts";
 import { tokenSender } from "../../api/remote-sender.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { EndpointParts } from "../../workers/replicas/service-http.ts";
-import { readFleet } from "../command/fleet-files.ts";
+import { fleetIn } from "../command/fleet-files.ts";
 
 type Guard = EndpointParts["guard"];
 
@@ -31,7 +31,7 @@ export interface AccessGuard {
 }
 
 export function accessGuard({ file, cwd, tenant, say }: AccessGuard): Guard {
-  const live = liveAccess({ file, say, readAccess: () => readFleet(file, cwd).access });
+  const live = liveAccess({ file, say, readAccess: (text) => fleetIn(text, file, cwd).access });
   const senderOf = tokenSender(live.access);
   return async (request, act) => {
     if (request.headers.authorization === undefined && bearerRefusal(request, {}) === undefined)

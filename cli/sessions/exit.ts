@@ -8,6 +8,8 @@ const REASONS: Readonly<Record<NonNullable<SessionExit["reason"]>, string>> = {
   idle: "the session has ended: no byte has passed for the time of --idle",
   time: "the session has ended: it was open for a day",
   "job-ended": "the session has ended: the job's run has ended",
+  withdrawn:
+    "the session has ended: the host has no jobs of the key that opened it any more (its policy)",
   memory:
     "the session has ended: what was sent and not read by the other side filled the memory that the host keeps for sessions",
 };

@@ -17,6 +17,17 @@ export interface Column {
 
 const GAP = "  ";
 
+/** On a terminal long names are shortened; a program that reads the table gets those of these columns whole. */
+export const wholeNames = (
+  columns: readonly Column[],
+  titles: readonly string[],
+  isTerminal: boolean,
+): readonly Column[] =>
+  columns.map(({ least, ...column }) => {
+    const isCut = least !== undefined && (isTerminal || !titles.includes(column.title));
+    return { ...column, ...(isCut && { least }) };
+  });
+
 /** Header and rows as text without a final newline; cells may be coloured. */
 export function tableText(
   columns: readonly Column[],
@@ -40,6 +51,50 @@ export function tableText(
         .trimEnd(),
     )
     .join("\n");
+}
+
+/** A row of one line each, and what is said of it. */
+export interface NotedRow {
+  readonly cells: readonly string[];
+  /** Whole, however long. */
+  readonly note: string;
+}
+
+/** A table whose notes stand under their rows, indented, in lines that fit the width. Line breaks in cells and notes, which others may have written, are shown as `\n`. */
+export function notedTable(
+  columns: readonly Column[],
+  rows: readonly NotedRow[],
+  width: number,
+): string {
+  const cells = rows.map((row) => row.cells.map(inOneLine));
+  const [header = "", ...lines] = tableText(columns, cells, width).split("\n");
+  const noted = rows.flatMap(({ note }, at) => [
+    lines[at] ?? "",
+    ...wrapped(inOneLine(note), width - GAP.length).map((line) => `${GAP}${line}`),
+  ]);
+  return [header, ...noted].join("\n");
+}
+
+export const inOneLine = (text: string): string => text.replaceAll("\n", "\\n");
+
+/** Between words; a word that is longer than a line is broken. */
+function wrapped(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  const end = (): void => {
+    if (line !== "") lines.push(line);
+    line = "";
+  };
+  for (const word of text.split(" ")) {
+    if (line !== "" && cellWidth(`${line} ${word}`) > width) end();
+    if (line !== "") line += " ";
+    for (const character of word) {
+      if (cellWidth(line + character) > width) end();
+      line += character;
+    }
+  }
+  end();
+  return lines;
 }
 
 /** Widths whose sum with the gaps is at most `width`, as far as the least widths allow. */

@@ -1,5 +1,6 @@
-/** @file The drained hosts of a fleet with their reasons, in the fleet's order, and the drains that are planned. */
+/** @file The drained hosts and GPUs of a fleet with their reasons, in the fleet's order, and the drains that are planned. */
 
+import { membersOf } from "../../lib/bits.ts";
 import type { Ledger } from "../../client/index.ts";
 import type { PlannedDrain } from "../../protocol/timed-drain.ts";
 import type { HostPlace } from "../../scheduling/ledger/rules/fleet-index.ts";
@@ -18,6 +19,47 @@ export function drainedHosts({ shape, hosts }: Ledger): readonly DrainedHost[] {
     }),
   );
 }
+
+export interface DrainedGpus extends HostPlace {
+  readonly gpus: readonly number[];
+  readonly reason: string;
+  readonly sinceMs: number;
+}
+
+/** The drained GPUs of hosts that are in service otherwise, or not; one entry for each drain. */
+export const drainedGpus = ({ shape, hosts }: Ledger): readonly DrainedGpus[] =>
+  shape.clusters.flatMap((cluster) =>
+    cluster.hosts.flatMap((host) =>
+      (hosts.get(host.id)?.gpuDrains ?? []).map(({ mask, reason, sinceMs }) => ({
+        ...{ host, cluster, gpus: membersOf(mask), sinceMs },
+        reason: reason === "" ? "no reason is known" : reason,
+      })),
+    ),
+  );
+
+/** `eu-1/host-3 GPU 3, since 2026-03-01 22:00: ECC errors`, one a line. */
+export const drainedGpuLines = (drained: readonly DrainedGpus[], most: number): readonly string[] =>
+  shortened(
+    drained.map(
+      ({ host, gpus, sinceMs, reason }) =>
+        `${host.id} ${gpusText(gpus)}, since ${timeText(sinceMs)}: ${reason}`,
+    ),
+    most,
+  );
+
+export const allDrainedLines = (
+  hosts: readonly DrainedHost[],
+  gpus: readonly DrainedGpus[],
+  most: number,
+): readonly string[] => [...drainedLines(hosts, most), ...drainedGpuLines(gpus, most)];
+
+export const drainedGpusDocument = ({ host, gpus, reason, sinceMs }: DrainedGpus): object => {
+  return { host: host.id, gpus, reason, sinceMs };
+};
+
+/** `GPU 3`, `GPUs 3, 5`. */
+export const gpusText = (gpus: readonly number[]): string =>
+  `GPU${gpus.length === 1 ? "" : "s"} ${gpus.join(", ")}`;
 
 /** `eu-1/host-3: bad NVLink`, one a line; beyond `most` only how many more. */
 export const drainedLines = (drained: readonly DrainedHost[], most: number): readonly string[] =>

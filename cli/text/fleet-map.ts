@@ -1,7 +1,7 @@
 /**
  * @file A fleet as text: each GPU one character, hosts in a grid, tenants with their use of quotas.
  *
- * `#` leased · `~` its job has ended, the host has not confirmed yet · `.` free · `x` free on a drained host · `?` free on a
+ * `#` leased · `~` its job has ended, the host has not confirmed yet · `.` free · `x` free, and drained with its host or by itself · `?` free on a
  * host without an agent · `k` free, and kept for a gang that has lost a host · `r` free, and reserved for a job that waits for more, or for the headroom · on a silent host `%` leased and `!` free · `|` free on a fenced host.
  */
 
@@ -10,6 +10,7 @@ import type { ClusterShape, HostShape, TenantRule } from "../../domain/fleet/fle
 import type { HostId } from "../../domain/values/ids.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { quotaUse, type QuotaUse } from "../../scheduling/explain/quota-use.ts";
+import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import { hostConditionOf, type HostCondition } from "../../scheduling/ledger/rules/grant-check.ts";
 import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 import type { Colours } from "../terminal/colour.ts";
@@ -83,11 +84,13 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
     hosts.map((shape) => {
       const status = ledger.hosts.get(shape.id);
       const isSilent = status?.silentSinceMs !== undefined;
+      const drained = drainedMask(status);
       const idle = IDLE_SIGNS[hostConditionOf(status) ?? "none"];
       const map = Array.from({ length: shape.gpuCount }, (_, gpu) => {
         if ((((held.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return isSilent ? "%" : "#";
         if ((((vacating.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "~";
         if (idle !== ".") return idle;
+        if (((drained >>> gpu) & 1) === 1) return "x";
         if ((((kept.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "k";
         return (((reserved.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "r" : idle;
       });

@@ -40,7 +40,7 @@ export function placeAgents(shape: FleetShape, machine: string): AgentPlaces {
 }
 
 const LOOK_EVERY_MS = 100;
-const KNOWN_WITHIN_MS = 60_000;
+const KNOWN_WITHIN_MS = 180_000;
 
 /**
  * The fleet's ledger, from a worker that `up` may have only just started: one on demand begins when it is asked, and on a busy machine

@@ -25,7 +25,8 @@ export interface WorkerCommand {
   readonly logFile: string;
 }
 
-const READY_WITHIN_MS = 60_000;
+/** Starting takes a second or two on a quiet machine; one with ten times its work has taken most of a minute. */
+const READY_WITHIN_MS = 180_000;
 const QUOTED_LINES = 8;
 
 export interface StartedWorker {

@@ -192,7 +192,7 @@ export async function routeToRules(
   await untilRouted(client, taskQueue, deploymentVersion.buildId);
 }
 
-const ROUTED_WITHIN_MS = 10_000;
+const ROUTED_WITHIN_MS = 120_000;
 const LOOK_EVERY_MS = 50;
 
 /** The queue itself learns of a new current version a moment later than its deployment. */

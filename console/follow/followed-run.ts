@@ -29,7 +29,11 @@ export interface FollowedRun {
   /** The packed ledger with which the run began, as JSON. */
   readonly carried: string;
   readonly ledger: () => Ledger;
-  readonly read: (events: readonly HistoryEvent[]) => Promise<readonly FoldedTask[]>;
+  /**
+   * Takes further events in their order. One task is folded when it is asked for, because each has ledgers of its own: whoever keeps none needs the memory of
+   * one.
+   */
+  readonly read: (events: readonly HistoryEvent[]) => AsyncIterable<FoldedTask>;
   /** The input that the machine wants for the next run; undefined while this one goes on. */
   readonly next: () => FleetInput | undefined;
 }
@@ -55,12 +59,11 @@ export async function openFollowedRun(
     carried: JSON.stringify(input.ledger),
     ledger: run.ledger,
     next: run.next,
-    async read(events) {
-      const tasks = await reader.read(events);
-      return tasks.map((task) => {
+    async *read(events) {
+      for await (const task of reader.read(events)) {
         const folded = run.fold(task);
-        return { task, folded, ledger: run.ledger() };
-      });
+        yield { task, folded, ledger: run.ledger() };
+      }
     },
   };
 }

@@ -3,8 +3,8 @@
  *
  * A query or an update would wake a worker of the fleet; a read of history wakes nobody. Each run begins with the ledger that it carries, so
  * whatever went wrong is over with the run. At the end of a run the ledger followed is compared with the carried one of the next. When the
- * server does not answer, the run is read again from its start, and what was told already is not told again. One call for each run asks the server how
- * long the history is, to know when all of it has been read.
+ * server does not answer, the run is read again from its start, and what was told already is not told again; where it is to blame itself, the newest
+ * run is read. One call for each run asks the server how long the history is, to know when all of it has been read.
  */
 
 import type { Client } from "@temporalio/client";
@@ -14,7 +14,7 @@ import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { Diverged } from "./fleet-run.ts";
-import { endOf, isGone, pagesOf, runNow, type RunEnd } from "./history-pages.ts";
+import { endOf, isGone, isServersFault, pagesOf, runNow, type RunEnd } from "./history-pages.ts";
 import { openFollowedRun, type FoldedTask, type FollowedRun } from "./followed-run.ts";
 import type { HistoryEvent } from "./workflow-task.ts";
 
@@ -64,8 +64,9 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
     trouble = now;
   };
   while (!signal.aborted) {
+    let reading: Reading | undefined;
     try {
-      const reading = readRun(options, { runId, ended, known, expected, tell, tellCurrent });
+      reading = readRun(options, { runId, ended, known, expected, tell, tellCurrent });
       for await (const reached of reading.tasks) known = reached;
       const end = reading.end();
       if (end === undefined) continue;
@@ -78,6 +79,10 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
       tell(error instanceof Error ? error.message : String(error));
       // What is kept no more is skipped.
       if (isGone(error)) runId = ended = expected = undefined;
+      // Where it was the newest run, another one may be by the next try.
+      else if (isServersFault(error)) runId = reading?.runId() ?? runId;
+      // Read again it may fail for ever, so it is over with the run.
+      else runId = expected = undefined;
       // Ends early with the signal.
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
     }
@@ -93,6 +98,8 @@ interface Known {
 }
 
 interface Reading {
+  /** Undefined until the run has been opened. */
+  readonly runId: () => string | undefined;
   readonly tasks: AsyncIterable<Known>;
   readonly end: () => RunEnd | undefined;
   readonly next: () => FleetInput | undefined;
@@ -125,7 +132,12 @@ function readRun(
   let isLost = false;
   let firstRunId = "";
   let isAtEnd = false;
-  return { tasks: tasks(), end: () => end, next: () => (isLost ? undefined : run?.next()) };
+  return {
+    tasks: tasks(),
+    runId: () => run?.runId,
+    end: () => end,
+    next: () => (isLost ? undefined : run?.next()),
+  };
 
   async function* tasks(): AsyncGenerator<Known> {
     const workflowId = fleetWorkflowId(fleet);
@@ -175,7 +187,7 @@ function readRun(
     if (isLost) return;
     const { runId } = opened;
     try {
-      for (const folded of await opened.read(events)) {
+      for await (const folded of opened.read(events)) {
         const event = folded.task.lastEvent;
         if (runId === known.runId && event <= known.event) continue;
         listener.folded(runId, folded);

@@ -61,8 +61,8 @@ export interface AcceptedUpdate {
 }
 
 export interface TaskReader {
-  /** Takes further events in their order; returns the tasks that are complete by them. */
-  readonly read: (events: readonly HistoryEvent[]) => Promise<readonly WorkflowTask[]>;
+  /** Takes further events in their order; gives the tasks that are complete by them. */
+  readonly read: (events: readonly HistoryEvent[]) => AsyncIterable<WorkflowTask>;
 }
 
 interface Open {
@@ -81,13 +81,12 @@ export function createTaskReader(codecs: readonly PayloadCodec[]): TaskReader {
   const activities = new Map<string, number>();
 
   return {
-    async read(events) {
-      const tasks: WorkflowTask[] = [];
+    async *read(events) {
       let open: Open | undefined;
       for (const event of events) {
         if (event.workflowTaskStartedEventAttributes) startedAtMs = msOf(event.eventTime);
         if (event.workflowTaskCompletedEventAttributes) {
-          if (open !== undefined) tasks.push(await taskOf(open, codecs));
+          if (open !== undefined) yield await taskOf(open, codecs);
           const completedAtMs = msOf(event.eventTime);
           const completedId = Number(event.eventId);
           open = { completedId, startedAtMs, completedAtMs, news, commands: [] };
@@ -99,8 +98,7 @@ export function createTaskReader(codecs: readonly PayloadCodec[]): TaskReader {
         if (open !== undefined && isOfTask(event)) open.commands.push(event);
         else news.push(...(await newsOf(event, activities, codecs)));
       }
-      if (open !== undefined) tasks.push(await taskOf(open, codecs));
-      return tasks;
+      if (open !== undefined) yield await taskOf(open, codecs);
     },
   };
 }

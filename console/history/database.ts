@@ -28,6 +28,8 @@ export interface LeaseRecord {
   readonly freedMs: number | null;
   /** Not held after this, where no `freedMs` is known. */
   readonly freedByMs?: number | null;
+  /** It was held at this time, so whatever was taken for its end before was none: a fleet that lost its ledger was told of it again. */
+  readonly heldMs?: number | null;
   /** GPU-seconds, as the fleet estimated them when it evicted the lease. */
   readonly lostGpuSeconds: number;
 }
@@ -120,6 +122,7 @@ export interface HistoryDatabase {
   readonly write: (batch: Batch) => void;
   /** Leases that are held by the books, granted before this time. */
   readonly open: (grantedBeforeMs: number) => readonly LeaseRecord[];
+  /** The longest due first; half of them have not been tried, as far as there are such: of those that have, of jobs that go on, there are many at times. */
   readonly due: (nowMs: number, most: number) => readonly DueJob[];
   /** Jobs that hold leases granted before this time, and whose user is not known. */
   readonly unnamed: (grantedBeforeMs: number, most: number) => readonly string[];
@@ -276,7 +279,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
 
   function write({ leases, uses = [], notices = [], due, cursor }: Batch): void {
     database.transaction(() => {
-      for (const lease of leases) run(PUT_LEASE, { freedByMs: null, ...lease });
+      for (const lease of leases) run(PUT_LEASE, { freedByMs: null, heldMs: null, ...lease });
       for (const use of uses) run(ADD_USE, use);
       for (const notice of notices) run(PUT_NOTICE, notice);
       for (const job of due) run(PUT_DUE, job);
@@ -307,11 +310,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
       all<LeaseRecord>("SELECT * FROM leases WHERE freedMs IS NULL AND grantedMs < :beforeMs", {
         beforeMs,
       }),
-    due: (nowMs, most) =>
-      all<DueJob>(
-        "SELECT job, tries, notBeforeMs FROM due WHERE notBeforeMs <= :nowMs ORDER BY notBeforeMs, job LIMIT :most",
-        { nowMs, most },
-      ),
+    due: (nowMs, most) => all<DueJob>(DUE_JOBS, { nowMs, most }),
     unnamed: (beforeMs, most) =>
       all<{ job: string }>(UNNAMED, { beforeMs, most }).map(({ job }) => job),
     name: (users) =>
@@ -353,7 +352,8 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
 const PUT_LEASE = `
 INSERT INTO leases (job, run, lease, attempt, tenant, class, gpus, gpuType, clusters, grantedMs, freedMs, lostGpuSeconds)
 VALUES (:job, :run, :lease, :attempt, :tenant, :class, :gpus, :gpuType, :clusters, :grantedMs, coalesce(:freedMs, :freedByMs), :lostGpuSeconds)
-ON CONFLICT DO UPDATE SET freedMs = coalesce(:freedMs, freedMs, :freedByMs),
+ON CONFLICT DO UPDATE SET
+  freedMs = coalesce(:freedMs, CASE WHEN freedMs < :heldMs AND outcome IS NULL THEN NULL ELSE freedMs END, :freedByMs),
   lostGpuSeconds = CASE WHEN endedMs IS NULL THEN max(lostGpuSeconds, excluded.lostGpuSeconds) ELSE lostGpuSeconds END`;
 /** Of what is added, the share of its time that is behind all that was added before, by this console or another one with the same file. */
 const NEW_SHARE = "max(0, :untilMs - max(:fromMs, untilMs)) / (:untilMs - :fromMs + 0.0)";
@@ -372,6 +372,11 @@ const PUT_JOB = `
 INSERT INTO jobs (job, run, name, tenant, class, user, gpus, tasks, submittedMs, endedMs, outcome, why)
 VALUES (:job, :run, :name, :tenant, :class, :user, :gpus, :tasks, :submittedMs, :endedMs, :outcome, :why)
 ON CONFLICT DO UPDATE SET endedMs = excluded.endedMs, outcome = excluded.outcome, why = excluded.why`;
+const DUE_JOBS = `
+SELECT job, tries, notBeforeMs FROM (
+  SELECT * FROM due WHERE notBeforeMs <= :nowMs
+  ORDER BY row_number() OVER (PARTITION BY tries > 0 ORDER BY notBeforeMs, job), tries LIMIT :most)
+ORDER BY notBeforeMs, job`;
 const PUT_DUE = `
 INSERT INTO due (job, tries, notBeforeMs) VALUES (:job, :tries, :notBeforeMs)
 ON CONFLICT DO UPDATE SET tries = excluded.tries, notBeforeMs = excluded.notBeforeMs`;

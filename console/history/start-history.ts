@@ -183,8 +183,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
   }
 
   function began({ runId, ledger, startedAtMs, previousRunId }: BegunRun): void {
-    keeper.now(ledger);
-    keeper.begin(ledger, startedAtMs);
+    keeper.follow(ledger, startedAtMs);
     const until = database.cursor()?.run;
     catching ??= catchUp(keeper, readEarlier, {
       from: until === runId ? undefined : previousRunId,

@@ -10,6 +10,7 @@ import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { sharesNow } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import { hostConditionOf } from "../../scheduling/ledger/rules/grant-check.ts";
 import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 
@@ -63,7 +64,7 @@ const OF_EACH_CLASS = [
   "leases",
 ] as const satisfies readonly GaugeName[];
 
-/** `busy` GPUs run a job; an `unusable` one is free on a host that takes no work. */
+/** `busy` GPUs run a job; an `unusable` one is free and drained, or on a host that takes no work. */
 const GPU_STATES = ["free", "reserved", "granted", "busy", "vacating", "unusable"] as const;
 type GpuState = (typeof GPU_STATES)[number];
 const CONDITIONS = ["ready", "drained", "silent", "fenced", "agentless"] as const;
@@ -129,10 +130,15 @@ function addHosts(ledger: Ledger, add: Add): void {
       const condition = hostConditionOf(ledger.hosts.get(id));
       add("hosts", 1, cluster, condition ?? "ready");
       let left = gpuCount;
+      let taken = 0;
       for (const [state, mask] of states.get(id) ?? []) {
         add("gpus", popCount(mask), cluster, gpuType, state);
         left -= popCount(mask);
+        taken |= mask;
       }
+      const out = popCount(drainedMask(ledger.hosts.get(id)) & ~taken);
+      add("gpus", out, cluster, gpuType, "unusable");
+      left -= out;
       const state: GpuState = condition === undefined ? "free" : "unusable";
       add("gpus", left, cluster, gpuType, state);
       if (condition !== undefined) continue;

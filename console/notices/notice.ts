@@ -10,6 +10,7 @@ import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { durationText } from "../../page/text.ts";
 import type { HostStatus, Ledger } from "../../scheduling/ledger/ledger.ts";
+import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import type { IdleJob } from "../use/idle-jobs.ts";
 import type { JobRecord } from "../history/database.ts";
@@ -111,7 +112,10 @@ const gpusText = (count: number): string => `${count} GPU${count === 1 ? "" : "s
 interface HostChange {
   readonly event: NoticeEvent;
   readonly text: string;
+  /** Of some of its GPUs, and not of the host. */
+  readonly ofGpus?: true;
   readonly is: (status: HostStatus, former: HostStatus) => boolean;
+  readonly reasonOf?: (status: HostStatus) => string | undefined;
 }
 
 const isAway = ({ isDrained, silentSinceMs, isFenced }: HostStatus): boolean =>
@@ -122,6 +126,14 @@ const HOST_CHANGES: readonly HostChange[] = [
     event: "host-drained",
     text: "drained",
     is: (status, former) => status.isDrained && !former.isDrained,
+    reasonOf: ({ drainReason }) => drainReason,
+  },
+  {
+    event: "host-drained",
+    text: "GPUs drained",
+    ofGpus: true,
+    is: (status, former) => (drainedMask(status) & ~drainedMask(former)) !== 0,
+    reasonOf: ({ gpuDrains }) => gpuDrains?.at(-1)?.reason,
   },
   {
     event: "host-silent",
@@ -134,6 +146,12 @@ const HOST_CHANGES: readonly HostChange[] = [
     text: "back",
     is: (status, former) => isAway(former) && !isAway(status),
   },
+  {
+    event: "host-back",
+    text: "GPUs back",
+    ofGpus: true,
+    is: (status, former) => (drainedMask(former) & ~drainedMask(status)) !== 0,
+  },
 ];
 
 /** The hosts that changed alike in one event are one notice. */
@@ -142,16 +160,16 @@ function hostNotices(before: Ledger, ledger: Ledger, atMs: number): readonly Not
     const former = before.hosts.get(host);
     return former === undefined || former === status ? [] : [{ host, status, former }];
   });
-  return HOST_CHANGES.flatMap(({ event, text, is }): readonly Notice[] => {
+  return HOST_CHANGES.flatMap(({ event, text, ofGpus, is, reasonOf }): readonly Notice[] => {
     const those = changed.filter(({ status, former }) => is(status, former));
     const [first] = those;
     if (first === undefined) return [];
     const hosts = those.map(({ host }) => host);
-    const reason = event === "host-drained" ? first.status.drainReason : undefined;
+    const reason = reasonOf?.(first.status);
     const rest = hosts.length === 1 ? "" : ` and ${hosts.length - 1} more`;
     return [
       {
-        id: `${event}:${first.host}:${atMs}`,
+        id: `${event}:${first.host}:${ofGpus === true ? "gpus:" : ""}${atMs}`,
         event,
         atMs,
         text: `${first.host}${rest}: ${text}${reason === undefined ? "" : `, ${reason}`}`,

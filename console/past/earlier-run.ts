@@ -45,7 +45,7 @@ export function earlierRuns(pages: RunPages, codecs: readonly PayloadCodec[]): R
         listener.began(run.ledger(), run.startedAtMs);
       }
       try {
-        for (const { folded } of await run.read(events)) folded.forEach(listener.folded);
+        for await (const { folded } of run.read(events)) folded.forEach(listener.folded);
       } catch (error) {
         if (!(error instanceof Diverged)) throw error;
         break;

@@ -4,20 +4,25 @@
  *
  * An instant is the ledger after the last event at or before it, found by folding the block's events again with the fleet's own rules. Closed
  * blocks are compressed; the oldest go when all together are too large, so the time that can be shown has a beginning. A block ends after so
- * many events, plans or characters: that bounds the work of showing an instant. Cost: one fold an event, one pack a block.
+ * many events, plans or characters: that bounds the work of showing an instant. Cost: one pack a block; of an instant O(ledger), and O(changes) for
+ * each event of its block, because they change one ledger in place.
  */
 
 import { deflateSync, inflateSync } from "node:zlib";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
-import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { openSession, type Session } from "../../scheduling/cycle/live-scheduler.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
-import type { Applied, Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import type { DecisionRow } from "../../page/wire.ts";
+import { decisionRow, isEmpty } from "../view/decisions.ts";
 
 export interface LedgerArchive {
   /** A run of the fleet begins with this ledger. */
   readonly begin: (ledger: Ledger, atMs: number) => void;
   /** `ledger`: after the event. */
   readonly add: (event: LedgerEvent, ledger: Ledger) => void;
+  /** Nothing more comes until the next `begin`. */
+  readonly end: () => void;
   /** Undefined before the first block. */
   readonly at: (ms: number) => Instant | undefined;
   readonly span: () => { readonly fromMs: number; readonly toMs: number } | undefined;
@@ -32,13 +37,8 @@ export interface Instant {
   /** When something happened before and after it, as far as known. */
   readonly beforeMs?: number;
   readonly afterMs?: number;
-  /** The last plans until then, oldest first. */
-  readonly plans: readonly FoldedPlan[];
-}
-
-interface FoldedPlan extends Pick<Applied, "refusals"> {
-  readonly event: LedgerEvent;
-  readonly before: Ledger;
+  /** The last ones until then, oldest first. */
+  readonly decisions: readonly DecisionRow[];
 }
 
 export interface ArchiveLimits {
@@ -52,14 +52,14 @@ export interface ArchiveLimits {
 
 export const ARCHIVE_LIMITS: ArchiveLimits = {
   bytes: 16 * 1024 * 1024,
-  events: 400,
-  plans: 40,
-  characters: 1024 * 1024,
+  events: 1_000,
+  plans: 200,
+  characters: 4 * 1024 * 1024,
 };
 
 /** Level 3: a third of the time of the default, a tenth larger. */
 const LEVEL = 3;
-const SHOWN_PLANS = 20;
+const SHOWN_DECISIONS = 20;
 
 interface Block {
   readonly fromMs: number;
@@ -132,6 +132,7 @@ export function createLedgerArchive(limits: ArchiveLimits = ARCHIVE_LIMITS): Led
   return {
     begin,
     add,
+    end: close,
     at,
     span() {
       const fromMs = closed[0]?.fromMs ?? open?.fromMs;
@@ -162,8 +163,8 @@ function instantIn(
   ms: number,
   around: { readonly before: Block | undefined; readonly nextMs: number | undefined },
 ): Instant {
-  const plans: FoldedPlan[] = [];
-  let ledger = base;
+  const session = openSession(base);
+  const decisions: DecisionRow[] = [];
   let atMs = fromMs;
   let { nextMs: afterMs } = around;
   let beforeMs = [around.before?.toMs, around.before?.beforeMs].find(
@@ -174,20 +175,32 @@ function instantIn(
       afterMs = event.nowMs;
       break;
     }
-    const applied = apply(ledger, event);
-    if (event.kind === "plan") {
-      plans.push({ event, before: ledger, refusals: applied.refusals });
-      if (plans.length > SHOWN_PLANS) plans.shift();
-    }
-    ledger = applied.ledger;
+    const row = applied(session, event);
+    if (row !== undefined) decisions.push(row);
+    if (decisions.length > SHOWN_DECISIONS) decisions.shift();
     if (event.nowMs > atMs) beforeMs = atMs;
     atMs = Math.max(atMs, event.nowMs);
   }
   return {
-    ledger,
+    ledger: session.ledger,
     atMs,
-    plans,
+    decisions,
     ...(beforeMs !== undefined && { beforeMs }),
     ...(afterMs !== undefined && { afterMs }),
   };
+}
+
+/** Returns what a plan decided. */
+function applied(session: Session, event: LedgerEvent): DecisionRow | undefined {
+  if (event.kind !== "plan" || isEmpty(event.plan)) return void session.apply(event);
+  const { plan, nowMs } = event;
+  const { leases } = session.ledger;
+  const evicted = new Map(
+    (plan.evict ?? []).flatMap(({ lease: id }) => {
+      const lease = leases.get(id);
+      return lease === undefined ? [] : [[id, lease] as const];
+    }),
+  );
+  const { refusals } = session.apply(event);
+  return decisionRow({ plan, nowMs, before: { leases: evicted }, refusals });
 }

@@ -42,11 +42,6 @@ interface ReadRun {
 /** One request reads at most so many runs. */
 const MOST_RUNS = 5;
 const MOST_OPENED = 3;
-/** Fewer, longer blocks: a run is 1,500 events, and a block of a fleet of 6,000 GPUs with 10,000 jobs takes half a megabyte. */
-const RUN_LIMITS = {
-  ...ARCHIVE_LIMITS,
-  ...{ events: 1_000, plans: 200, characters: 4 * 1024 * 1024 },
-};
 
 /** `limits`: of what stays in memory of the runs that are followed. */
 export function createPast(
@@ -77,7 +72,7 @@ export function createPast(
   }
 
   async function read(runId: string): Promise<ReadRun> {
-    const archive = createLedgerArchive(RUN_LIMITS);
+    const archive = createLedgerArchive();
     let startedAtMs: number | undefined;
     try {
       const previousRunId = await readEarlier(runId, {
@@ -88,6 +83,7 @@ export function createPast(
         folded: ({ event, ledger }) => archive.add(event, ledger),
       });
       if (startedAtMs === undefined) throw new Error(`run ${runId} has no events`);
+      archive.end();
       return { run: { runId, startedAtMs, previousRunId }, archive };
     } catch (error) {
       opened.delete(runId);
@@ -156,11 +152,16 @@ export function createPast(
       const instant = await instantAt(ms);
       const past = reach();
       if (instant === undefined || past === undefined) return undefined;
-      const { ledger, plans, ...times } = instant;
+      const { ledger, decisions, ...times } = instant;
       const shownMs = Math.max(ms, times.atMs);
       return {
         ...{ ...times, past },
-        message: stillOf({ ledger, plans, facts: { ...facts, atMs: times.atMs }, nowMs: shownMs }),
+        message: stillOf({
+          ledger,
+          decisions,
+          facts: { ...facts, atMs: times.atMs },
+          nowMs: shownMs,
+        }),
       };
     },
   };

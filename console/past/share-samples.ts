@@ -2,11 +2,11 @@
  * @file What tenants held and were due over time, by samples of the followed ledger in the fleet's own time. Pure.
  *
  * Samples are evenly apart. When there are too many, every second one goes and the next ones are twice as far apart, so the whole time that
- * was followed stays in sight. Cost: one order of the queue for each sample.
+ * was followed stays in sight. Cost: O(ledger) for each sample.
  */
 
 import type { ShareSample, TenantShare } from "../../page/wire.ts";
-import { queueOrder } from "../../scheduling/explain/queue-order.ts";
+import { sharesNow } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 
 export interface ShareSamples {
@@ -43,7 +43,7 @@ export function createShareSamples({
 
 function sharesOf(ledger: Ledger, atMs: number): Record<string, TenantShare> {
   const shares = new Map<string, TenantShare>();
-  for (const { tenants } of queueOrder(ledger, atMs).classes)
+  for (const { tenants } of sharesNow(ledger, atMs).classes)
     for (const { tenant, runningGpus, dueGpus, waiting } of tenants) {
       const [held, due, waits] = shares.get(tenant) ?? [0, 0, 0];
       shares.set(tenant, [held + runningGpus, tenths(due + dueGpus), waits + waiting]);

@@ -6,20 +6,34 @@ import type { DecisionRow } from "../../page/wire.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import type { Applied } from "../../scheduling/ledger/ledger.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 
 /** Sentences of one kind in a row; the others are counted. */
 const MAX_LINES = 20;
 
-/** `refusals`: of the plan's application, where they are known. */
-export type Decided = Pick<Folded, "event" | "before"> & Partial<Pick<Applied, "refusals">>;
+/** A plan with what its application refused. */
+export interface Decided extends Pick<Applied, "refusals"> {
+  readonly plan: Plan;
+  readonly nowMs: number;
+  /** Those that the plan evicts, as they were before it. */
+  readonly before: Pick<Ledger, "leases">;
+}
 
 /** Undefined for an event that is no plan, and for a plan that changes nothing. */
-export function decisionRow({ event, before, refusals: known }: Decided): DecisionRow | undefined {
-  if (event.kind !== "plan") return undefined;
+export function decisionOf({
+  event,
+  before,
+}: Pick<Folded, "event" | "before">): DecisionRow | undefined {
+  if (event.kind !== "plan" || isEmpty(event.plan)) return undefined;
   const { plan, nowMs } = event;
+  return decisionRow({ plan, nowMs, before, refusals: apply(before, event).refusals });
+}
+
+export const isEmpty = ({ items, evict = [], reserve = [] }: Plan): boolean =>
+  items.length + evict.length + reserve.length === 0;
+
+export function decisionRow({ plan, nowMs, before, refusals }: Decided): DecisionRow {
   const { items, evict = [], reserve = [], pending } = plan;
-  if (items.length + evict.length + reserve.length === 0) return undefined;
-  const refusals = known ?? apply(before, event).refusals;
   return {
     atMs: nowMs,
     method: plan.stats.method,

@@ -76,7 +76,7 @@ export function hostRows(
     for (const host of cluster.hosts) {
       const status = hosts.get(host.id);
       const condition = hostConditionOf(status);
-      const { drainReason, silentSinceMs } = status ?? {};
+      const { drainReason, silentSinceMs, gpuDrains } = status ?? {};
       rows.set(host.id, {
         cluster: cluster.id,
         site: cluster.site,
@@ -87,6 +87,9 @@ export function hostRows(
         ...(condition !== undefined && { condition }),
         ...(drainReason !== undefined && { drainReason }),
         ...(silentSinceMs !== undefined && { silentSinceMs }),
+        ...(gpuDrains !== undefined && {
+          gpuDrains: gpuDrains.map(({ mask, reason }) => ({ mask, reason })),
+        }),
       });
     }
   return rows;

@@ -1,9 +1,8 @@
 /** @file A ledger of the past as the snapshot that browsers get: all its rows at once, its queue in the order of that instant. Pure. */
 
-import type { Facts, Message } from "../../page/wire.ts";
+import type { DecisionRow, Facts, Message } from "../../page/wire.ts";
 import { queueOrder } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { decisionRow, type Decided } from "./decisions.ts";
 import {
   flowRows,
   hostRows,
@@ -16,18 +15,18 @@ import {
 
 export function stillOf({
   ledger,
-  plans,
+  decisions,
   facts,
   nowMs,
 }: {
   readonly ledger: Ledger;
-  readonly plans: readonly Decided[];
+  /** The last ones until then, oldest first. */
+  readonly decisions: readonly DecisionRow[];
   readonly facts: Facts;
   readonly nowMs: number;
 }): Extract<Message, { kind: "snapshot" }> {
   const { leases, reservations, requests } = sourcesOf(ledger);
   const queue = queueOrder(ledger, nowMs);
-  const decisions = plans.map(decisionRow).filter((row) => row !== undefined);
   return {
     kind: "snapshot",
     facts,

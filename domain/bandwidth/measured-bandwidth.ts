@@ -6,10 +6,11 @@
  */
 
 import { MAX_TABLE_GPUS, type BandwidthTable, type IntraHostTable } from "./bandwidth-table.ts";
+import { maskOf } from "../../lib/bits.ts";
 import { shown } from "../values/file-problem.ts";
 import { nearestName } from "../values/nearest-name.ts";
 import { mergedTables } from "./bandwidth-merge.ts";
-import { maskOf, measuredRuns, namesText, spanText, tableOfRun } from "./measured-runs.ts";
+import { measuredRuns, namesText, spanText, tableOfRun } from "./measured-runs.ts";
 import { opOfName, type NcclRun } from "./nccl-run.ts";
 import { parseBandpilotCsv } from "./parse-bandpilot-csv.ts";
 import { parseNcclTests } from "./parse-nccl-tests.ts";

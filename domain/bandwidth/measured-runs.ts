@@ -6,6 +6,7 @@
  * A run that does not list all its ranks is not usable, because the GPUs that it measured are unknown.
  */
 
+import { maskOf } from "../../lib/bits.ts";
 import type { BandwidthTable } from "./bandwidth-table.ts";
 import { harmless } from "../values/file-problem.ts";
 import { busBwNearGBs, type NcclRank, type NcclRun } from "./nccl-run.ts";
@@ -46,9 +47,6 @@ export function namesText(names: readonly string[]): string {
   const more = names.length > 10 ? `, and ${names.length - 10} more` : "";
   return `${names.slice(0, 10).map(harmless).join(", ")}${more}`;
 }
-
-export const maskOf = (gpus: readonly number[]): number =>
-  gpus.reduce((mask, gpu) => mask | (1 << gpu), 0);
 
 /** A table of the one set that the run measured. */
 export function tableOfRun({ gpusByHost, gbs, op }: MeasuredRun): BandwidthTable {

@@ -16,6 +16,8 @@ export interface GpuCondition {
   readonly faults: readonly string[];
   /** What keeps new work away, and lets the work that runs there go on. */
   readonly limits: readonly string[];
+  /** The same of what reaches beyond this GPU: power, NVLink, or a driver that asks for a reboot. */
+  readonly beyond: readonly string[];
 }
 
 /** Undefined for a text that is no such answer. */
@@ -30,8 +32,12 @@ export function parseGpuFaults(xml: string): readonly GpuCondition[] | undefined
     limits: [
       ...pendingRows(partOf(gpu, "remapped_rows")),
       ...retirement(partOf(gpu, "retired_pages")),
-      ...slowdown(gpu),
-      ...recovery(valueOf(gpu, "gpu_recovery_action")),
+      ...slowdown(gpu, "hw_thermal_slowdown"),
+      ...recovery(gpu, true),
+    ],
+    beyond: [
+      ...slowdown(gpu, "hw_power_brake_slowdown"),
+      ...recovery(gpu, false),
       ...fabric(partOf(gpu, "fabric")),
     ],
   }));
@@ -74,18 +80,18 @@ function retirement(pages: string): readonly string[] {
 }
 
 /** Called `throttle` before release 535 of the driver, `event` since. */
-const SLOWDOWNS = ["hw_thermal_slowdown", "hw_power_brake_slowdown"];
-
-function slowdown(gpu: string): readonly string[] {
-  return SLOWDOWNS.flatMap((name) => {
-    const isActive = ["clocks_event_reason", "clocks_throttle_reason"].some(
-      (family) => valueOf(gpu, `${family}_${name}`) === "Active",
-    );
-    return isActive ? [name.replaceAll("_", " ").replace("hw", "hardware")] : [];
-  });
+function slowdown(gpu: string, name: string): readonly string[] {
+  const isActive = ["clocks_event_reason", "clocks_throttle_reason"].some(
+    (family) => valueOf(gpu, `${family}_${name}`) === "Active",
+  );
+  return isActive ? [name.replaceAll("_", " ").replace("hw", "hardware")] : [];
 }
 
-const recovery = (action: string | undefined): readonly string[] =>
-  action === undefined || action === "None" ? [] : [`the driver asks for: ${action}`];
+/** A reset, also one after a drain, is of one GPU; whatever else the driver asks for, a reboot for one, is of the machine. */
+function recovery(gpu: string, isOfOneGpu: boolean): readonly string[] {
+  const action = valueOf(gpu, "gpu_recovery_action");
+  if (action === undefined || action === "None") return [];
+  return /Reset$/.test(action) === isOfOneGpu ? [`the driver asks for: ${action}`] : [];
+}
 
 const isYes = (value: string | undefined): boolean => value === "Yes";

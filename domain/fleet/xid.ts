@@ -16,6 +16,12 @@ export interface XidWord {
   readonly text: string;
 }
 
+/**
+ * Faults that reach beyond the GPU that reports them: an NVLink has two ends and may lead through a switch, and a GPU leaves the bus with its power, its
+ * slot or its driver, after which the places of the others change.
+ */
+const BEYOND_ITS_GPU: ReadonlySet<number> = new Set([74, 79]);
+
 const HARDWARE: ReadonlyMap<number, string> = new Map([
   [48, "double-bit ECC error"],
   [62, "the GPU's microcontroller halted"],
@@ -43,6 +49,9 @@ export function parseXid(line: string): XidWord | undefined {
 
 export const xidKind = (xid: number): XidKind =>
   HARDWARE.has(xid) ? "hardware" : APPLICATION.has(xid) ? "application" : "other";
+
+/** Whether the other GPUs of the machine are sound. */
+export const isOfOneGpu = (xid: number): boolean => !BEYOND_ITS_GPU.has(xid);
 
 /** `Xid 79 (the GPU has fallen off the bus)`. */
 export const xidText = (xid: number): string => {

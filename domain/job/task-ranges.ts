@@ -36,6 +36,10 @@ export function parseTaskRanges(text: string, count: number): Reading<readonly n
   return { kind: "read", value: [...tasks].sort((a, b) => a - b) };
 }
 
+/** Of `0-99:5` it is 99, which is no task of it; the text was parsed before. */
+export const highestNumber = (text: string): number =>
+  [...text.matchAll(EACH_RANGE)].reduce((most, found) => Math.max(most, rangeOf(found).last), 0);
+
 const rangeOf = ([, first, last = first, step = "1"]: RegExpMatchArray) => ({
   first: Number(first),
   last: Number(last),

@@ -35,8 +35,11 @@ export const clusterOf = (host: HostId): ClusterId => clusterId(host.slice(0, ho
 /** Order by code unit: the same on every machine, whatever its locale. */
 export const byCodeUnit = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
+/** Whether the text can be an id. */
+export const isWord = (text: string): boolean => text !== "" && !/\s/.test(text);
+
 function named(what: string, text: string): string {
-  if (text === "" || /\s/.test(text)) {
+  if (!isWord(text)) {
     throw new RangeError(
       `${what} ${jsonStart(text, MESSAGE_CHARACTERS)} is empty or has white space`,
     );

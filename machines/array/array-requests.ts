@@ -22,6 +22,7 @@ import { fleetWorkflowId } from "../../protocol/names.ts";
 import { noFleet } from "../job/job-view.ts";
 import { hasNoHostLeft, restedAtMs } from "../job/refused-hosts.ts";
 import { factOf } from "../job/lease-fact.ts";
+import { runAsked, runNamedBy } from "../job/run-asked.ts";
 import { isLobbyCall, isWaitNote } from "../job/signals.ts";
 import { andThen, quiet } from "../steps.ts";
 import {
@@ -39,7 +40,7 @@ const NO_FLEET_PAUSE_MAX_MS = 600_000;
 
 /** The lane of an array whose first request has been answered. */
 export function openRequests(
-  { entered, rule, fleet, isAsked }: ArrayEntry,
+  { entered, rule, fleet, isAsked, askedRun }: ArrayEntry,
   nowMs: number,
 ): RequestLane {
   const lane: RequestLane = {
@@ -47,6 +48,7 @@ export function openRequests(
     asked: entered.kind === "delivered" ? rule.parallel : 0,
     askedAtMs: nowMs,
     isAsked,
+    ...(askedRun !== undefined && { askedRun }),
     isOutdated: false,
     endedUpTo: 0,
     avoidHosts: [],
@@ -70,6 +72,12 @@ export function noteReason(array: JobArray, note: unknown): JobArray {
   return isWaitNote(note) && isPresent(note)
     ? changeRequests(array, { pending: note.reason })
     : array;
+}
+
+/** Somebody wants to hear what the array has; each question counts alone. */
+export function askedBy(array: JobArray, question: unknown): JobArray {
+  const { askedRun: _former, ...lane } = array.requests;
+  return { ...array, requests: { ...lane, isAsked: true, ...runNamedBy(question) } };
 }
 
 /** A call from the lobby, in which the array is one place. */
@@ -211,13 +219,13 @@ function requestOf(
   };
 }
 
-/** Asserts the first of these leases that the array still holds, and that are of its own run; after the last one, it asks anew. */
+/** Asserts the first of these leases that the array still holds, and that are of the run that was asked; after the last one, it asks anew. */
 function assertNext(array: JobArray, leases: readonly LeaseId[]): ArrayStep {
   const [first, ...rest] = leases;
   if (first === undefined)
     return quiet(changeRequests(array, { asked: 0, doing: { kind: "nothing" } }));
   const lease = array.leases.get(first)?.grant.lease;
-  if (lease?.runId !== array.runId) return assertNext(array, rest);
+  if (lease?.runId !== runAsked(array.requests, array)) return assertNext(array, rest);
   const { id, step } = tell(array, { kind: "assert", lease: factOf(lease) });
   return {
     ...step,

@@ -45,8 +45,9 @@ export interface ArrayEntry extends ArrayIdentity {
   readonly entered: NotifyResult;
   readonly isHeld: boolean;
   readonly pause?: Pause;
-  /** The fleet has asked what the job holds. */
+  /** The fleet has asked what the job holds; `askedRun`: as which run. */
   readonly isAsked: boolean;
+  readonly askedRun?: RunId;
   readonly reason?: StopReason;
   readonly isKilled?: true;
   readonly marks: number;
@@ -80,6 +81,8 @@ export interface JobArray extends ArrayIdentity {
   readonly isKilled?: true;
   /** Running tasks that are to end, and are not started again. */
   readonly unwanted: ReadonlySet<number>;
+  /** Orders to stop tasks that are given after a pause, one for each host of a lease at most. */
+  readonly stopsAgain: readonly (FailedStop & { readonly untilMs: number })[];
   /** Tasks that wait again after a pause. */
   readonly pauses: readonly TaskPause[];
   /** Batches in a row of which hosts lost tasks. */
@@ -120,6 +123,14 @@ interface TaskPause {
   readonly tasks: readonly number[];
 }
 
+/** An order to stop tasks that its host did not carry out. `attempt` counts the orders. */
+export interface FailedStop {
+  readonly leaseId: LeaseId;
+  readonly host: HostId;
+  readonly batchSeq: number;
+  readonly attempt: number;
+}
+
 /** What the array asks its fleet for. One request or assertion is on its way at a time. */
 export interface RequestLane {
   /** Number of the newest request. */
@@ -131,6 +142,8 @@ export interface RequestLane {
   readonly pending?: PendingReason;
   /** The fleet has lost its ledger, or doubts it, and wants to hear what the array has. */
   readonly isAsked: boolean;
+  /** The run that the last question named. */
+  readonly askedRun?: RunId;
   /** More than the slots has changed since the last request. */
   readonly isOutdated: boolean;
   /** The lobby of a former tenant, which is to forget the request that the next one replaces. */
@@ -180,6 +193,7 @@ export type ArrayEvent =
   | { readonly kind: "told"; readonly id: number; readonly result: NotifyResult }
   /** `doWait` is false where the fleet did not answer. */
   | { readonly kind: "others-wait"; readonly id: number; readonly doWait: boolean }
+  | { readonly kind: "stop-failed"; readonly stop: FailedStop }
   | { readonly kind: "gang"; readonly lease: LeaseId; readonly answer: GangAnswer };
 
 export type ArrayCommand =
@@ -201,11 +215,12 @@ export type ArrayCommand =
       readonly fleetWorkflowId: string;
       readonly jobId: JobId;
     }
-  /** Not answered. */
+  /** Answered by `stop-failed` where the host did not carry it out. */
   | {
       readonly kind: "stop-tasks";
       readonly agent: AgentAddress;
       readonly order: StopTasksOrder;
+      readonly attempt: number;
       readonly summary: string;
       readonly startToCloseMs: number;
     }

@@ -14,6 +14,7 @@ import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
 import { newsForFollowers, withFollower } from "../job/followers.ts";
+import { runAsked } from "../job/run-asked.ts";
 import { isHostLoss, saysNothing } from "../job/signals.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
@@ -26,6 +27,7 @@ import { memoize, memoizeSome } from "./array-marks.ts";
 import {
   askAnewAtMs,
   advanceRequests,
+  askedBy,
   noteCall,
   noteReason,
   openRequests,
@@ -33,7 +35,6 @@ import {
 } from "./array-requests.ts";
 import {
   changeLease,
-  changeRequests,
   type ArrayCommand,
   type ArrayEntry,
   type ArrayEvent,
@@ -44,6 +45,7 @@ import { giveUpLeases, holdArray, releaseArray } from "./array-paused.ts";
 import { hostsOf } from "./held-lease.ts";
 import { cancelTasks, retryTasks } from "./task-orders.ts";
 import { resume } from "./task-pauses.ts";
+import { noteFailedStop, stopAgain } from "./task-stops.ts";
 import { changeTasks, endTask } from "./task-changes.ts";
 import { openTable, type TaskTable } from "./task-table.ts";
 
@@ -53,7 +55,8 @@ export const arrayMachine: Machine<JobArray, ArrayEvent, ArrayCommand> = {
 };
 
 export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
-  const { entered: _answer, isAsked: _question, earlyGrants = [], call, ...known } = entry;
+  const { entered: _answer, isAsked: _question, askedRun: _run, ...heard } = entry;
+  const { earlyGrants = [], call, ...known } = heard;
   const array: JobArray = {
     ...known,
     phase: { kind: "open" },
@@ -64,6 +67,7 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     requests: { ...openRequests(entry, nowMs), ...(call !== undefined && { call }) },
     unconfirmed: new Set(),
     unwanted: new Set(),
+    stopsAgain: [],
     pauses: [],
     lostInARow: 0,
     batches: 0,
@@ -98,6 +102,7 @@ function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): Ar
     });
   if (array.phase.kind === "over") return quiet(array);
   if (event.kind === "junk") return quiet(withJunk(array));
+  if (event.kind === "stop-failed") return quiet(noteFailedStop(array, event.stop, nowMs));
   if (event.kind !== "tick")
     return take(
       { ...(saysNothing(event) ? withJunk(array) : array), isStirred: true },
@@ -108,7 +113,7 @@ function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): Ar
   const moved = forEach(timed, timed.leases.keys(), (before: JobArray, lease) =>
     advanceLease(before, lease, nowMs),
   );
-  return [takeArrivals, advanceRequests, memoizeSome, tellFollowers, advanceEnd].reduce(
+  return [stopAgain, takeArrivals, advanceRequests, memoizeSome, tellFollowers, advanceEnd].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     moved,
   );
@@ -123,7 +128,8 @@ function tellFollowers(array: JobArray): ArrayStep {
 
 /** When the array acts next unless something happens before: at once where something has happened. */
 function arrayDueAtMs(array: JobArray): number {
-  const { phase, isStirred, reason, submittedAtMs, spec, requests, pauses, leases } = array;
+  const { phase, isStirred, reason, submittedAtMs, spec, requests, leases } = array;
+  const { pauses, stopsAgain } = array;
   if (phase.kind === "over") return Infinity;
   if (isStirred) return 0;
   if (phase.kind !== "open") return Infinity;
@@ -134,6 +140,7 @@ function arrayDueAtMs(array: JobArray): number {
     doing.kind === "pausing" ? doing.untilMs : Infinity,
     doing.kind === "nothing" && reason === undefined ? askAnewAtMs(array) : Infinity,
     ...pauses.map(({ untilMs }) => untilMs),
+    ...stopsAgain.map(({ untilMs }) => untilMs),
     ...[...leases.values()].map(({ work }) =>
       work.kind === "running" ? gangDueAtMs(work.gang) : Infinity,
     ),
@@ -150,7 +157,7 @@ function takeDeadline(array: JobArray, nowMs: number): JobArray {
 
 function take(
   array: JobArray,
-  event: Exclude<ArrayEvent, { readonly kind: "follow" | "junk" }>,
+  event: Exclude<ArrayEvent, { readonly kind: "follow" | "junk" | "stop-failed" }>,
   nowMs: number,
 ): ArrayStep {
   switch (event.kind) {
@@ -163,7 +170,7 @@ function take(
     case "fenced":
       return quiet(takeLoss(array, event.loss));
     case "assert":
-      return denyLeases(stopOrphans(changeRequests(array, { isAsked: true })), event.question);
+      return denyLeases(stopOrphans(askedBy(array, event.question)), event.question);
     case "call-in":
       return quiet(noteCall(array, event.call));
     case "hold":
@@ -176,7 +183,7 @@ function take(
     case "amend":
       return amendArray(array, event.order, nowMs);
     case "cancel-tasks":
-      return cancelTasks(array, event.order);
+      return cancelTasks(array, event.order, nowMs);
     case "retry-tasks":
       return retryTasks(array, event.order);
     case "cancel":
@@ -212,8 +219,9 @@ function takePreemption(array: JobArray, order: unknown): JobArray {
 
 /** The fleet takes back the leases of a run that was reset. Their tasks are stopped here, and wait again. */
 function stopOrphans(array: JobArray): JobArray {
+  const asked = runAsked(array.requests, array);
   const orphans = [...array.leases.values()].filter(
-    ({ grant, preempt }) => grant.lease.runId !== array.runId && preempt === undefined,
+    ({ grant, preempt }) => grant.lease.runId !== asked && preempt === undefined,
   );
   return orphans.reduce((before, held) => {
     const { id: lease, seq } = held.grant.lease;

@@ -12,14 +12,15 @@ import {
 import type { TaskOrder, TaskOrderAnswer } from "../../protocol/job.ts";
 import type { OrderRefusal } from "../job/amended.ts";
 import type { Step } from "../machine.ts";
+import { andThen } from "../steps.ts";
 import { memoizeSome } from "./array-marks.ts";
-import type { ArrayCommand, ArrayStep, JobArray } from "./array-state.ts";
-import { batchOf, hostsOf, type HeldLease } from "./held-lease.ts";
+import type { ArrayStep, JobArray } from "./array-state.ts";
 import { changeTasks, endTask, forgetFailures, returnTask } from "./task-changes.ts";
 import { stateOf } from "./task-table.ts";
+import { stopTasks } from "./task-stops.ts";
 
-/** Added to the graces: how long a host may take to carry out a stop order. */
-const STOP_SLACK_MS = 60_000;
+/** Tasks that an answer names at most, at up to 8 characters each. */
+const MAX_SKIPPED_NAMED = 2_000;
 
 /** Refuses every order to an array that is ending. */
 export const refuseEnding = ({ phase, reason, jobId }: JobArray): OrderRefusal | undefined =>
@@ -40,33 +41,34 @@ export function refuseTasks(array: JobArray, order: unknown): OrderRefusal | und
 
 /** The answer to an order to cancel tasks, before the order is fed. */
 export function cancelAnswer(array: JobArray, order: TaskOrder): TaskOrderAnswer {
-  const { named, waiting, running } = tasksOf(array, order);
-  const skipped = named.length - running.length - waiting.length;
-  return { done: waiting.length, stopping: running.length, skipped };
+  const { waiting, running, ended } = tasksOf(array, order);
+  return { done: waiting.length, stopping: running.length, ...skipping(ended) };
 }
 
 /** The answer to an order to run tasks again, before the order is fed. */
 export function retryAnswer(array: JobArray, order: TaskOrder): TaskOrderAnswer {
   const { named, ended } = tasksOf(array, order);
-  return { done: ended.length, stopping: 0, skipped: named.length - ended.length };
+  const again = new Set(ended);
+  return {
+    done: ended.length,
+    stopping: 0,
+    ...skipping(named.filter((task) => !again.has(task))),
+  };
 }
 
-export function cancelTasks(array: JobArray, order: TaskOrder): ArrayStep {
+const skipping = (tasks: readonly number[]): Pick<TaskOrderAnswer, "skipped" | "skippedTasks"> => ({
+  skipped: tasks.length,
+  ...(tasks.length > 0 && { skippedTasks: formatTaskRanges(tasks.slice(0, MAX_SKIPPED_NAMED)) }),
+});
+
+export function cancelTasks(array: JobArray, order: TaskOrder, nowMs: number): ArrayStep {
   const { waiting, running } = tasksOf(array, order);
   const { tasks } = changeTasks(array.tasks, (changes) => {
     for (const task of waiting) endTask(changes, task, { state: "cancelled" });
   });
-  const named = new Set(running);
   const unwanted = new Set([...array.unwanted, ...running]);
-  const stops = [...array.leases.values()].flatMap((held) =>
-    stopCommands(
-      array,
-      held,
-      batchOf(held).filter((task) => named.has(task)),
-    ),
-  );
-  const { state, commands } = memoizeSome({ ...array, tasks, unwanted });
-  return { state, commands: [...stops, ...commands] };
+  const stopping = stopTasks({ ...array, tasks, unwanted }, new Set(running), nowMs);
+  return andThen(stopping, memoizeSome);
 }
 
 /** As if the tasks had never been started. */
@@ -107,28 +109,4 @@ function tasksOf({ tasks, rule }: JobArray, order: TaskOrder): NamedTasks {
   const running = named.filter((task) => stateOf(tasks, task) === "running");
   const isOpen = new Set([...waiting, ...running]);
   return { named, waiting, running, ended: named.filter((task) => !isOpen.has(task)) };
-}
-
-/** Orders every host of the lease to stop these tasks of the present batch. The end of the batch is the answer. */
-function stopCommands(
-  { jobId, spec }: JobArray,
-  { grant, batchSeq, work }: HeldLease,
-  tasks: readonly number[],
-): readonly ArrayCommand[] {
-  if (work.kind !== "running" || tasks.length === 0) return [];
-  const { id: leaseId, token } = grant.lease;
-  return hostsOf(grant).flatMap((host) => {
-    const agent = work.gang.agents.get(host);
-    if (agent === undefined) return [];
-    return {
-      kind: "stop-tasks",
-      agent,
-      order: {
-        ...{ jobId, host, leaseId, token, batchSeq, tasks, reason: "cancelled" },
-        ...(grant.ticket !== undefined && { ticket: grant.ticket }),
-      },
-      summary: `stop tasks ${formatTaskRanges(tasks).slice(0, 60)} of ${leaseId} on ${host}`,
-      startToCloseMs: 2 * spec.run.graceMs + STOP_SLACK_MS,
-    } as const;
-  });
 }

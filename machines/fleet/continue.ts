@@ -14,6 +14,7 @@ import { isEmpty, takeAll, takeSlice } from "./inbox.ts";
 import { tokenAfterLoss } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import {
+  FLOODED_TURNS_RULES,
   OWN_TASK_RULES,
   SPACED_RUNS_RULES,
   upgradeLedger,
@@ -70,7 +71,8 @@ export const spendArrival = (
   { bytes = 0, sideBytes = 0 }: { readonly bytes?: number; readonly sideBytes?: number },
 ): FleetStep => {
   const isSideCounted = step.state.ledger.applyVersion >= SPACED_RUNS_RULES;
-  return spendBytes(step, events, bytes + (isSideCounted ? sideBytes : 0));
+  const spent = spendBytes(step, events, bytes + (isSideCounted ? sideBytes : 0));
+  return update(spent, { arrived: spent.state.arrived + 1 });
 };
 
 export function mustContinue(state: FleetState): boolean {
@@ -78,6 +80,7 @@ export function mustContinue(state: FleetState): boolean {
   if (isSpent(state)) return true;
   // What has come is folded first: the input of the next run has no room for it.
   if (isAnyLeft(state)) return false;
+  if (state.isFlooded && spent.events < END_IN_A_FLOOD_EVENTS) return false;
   if (spent.events >= anyCostEvents(state)) return true;
   if (deliveries.underway.size > 0 || state.repair !== undefined) return false;
   const isBackgroundOver =
@@ -122,8 +125,29 @@ const MOST_ALONG = 8;
 const END_WITH_ANY_EVENTS = 2_400;
 /** Faster, and the server refuses the end: the next task then waits behind all signals that are on their way. */
 const CALM_WORDS_PER_MS = 0.05;
-/** Past this many it ends in any case: half the signals that the server takes for a run, of which each counts here. Were they used up, those of jobs and hosts would be refused, too. */
-const END_IN_A_FLOOD_EVENTS = 5_000;
+/**
+ * Past this many it ends in any case, as soon as its clock rings: the server takes 10,000 signals for a run, of which each counts here. Were they used up, those of jobs and hosts would
+ * be refused, too.
+ */
+const END_IN_A_FLOOD_EVENTS = 8_000;
+/** The same before `FLOODED_TURNS_RULES`. */
+const FORMER_FLOOD_EVENTS = 5_000;
+/** More between two turns are a flood: while so many signals are on their way, the timer that would ring the run's clock waits behind them at the workflow's lock. */
+const FLOOD_ARRIVALS = 32;
+/** Before a long run looks again whether the flood is over. */
+const FLOOD_LOOK_MS = 1_000;
+
+/** Whether more has come since the last turn began than a run can end in. */
+export const isFlood = ({ ledger, arrived }: FleetState): boolean =>
+  ledger.applyVersion >= FLOODED_TURNS_RULES && arrived > FLOOD_ARRIVALS;
+
+/** Whether a run that has set out to end gives that up, because its clock may not ring for long. A longer one keeps to it, and goes on as well where it cannot end with what has come. */
+export const mustGoOn = (state: FleetState): boolean =>
+  isFlood(state) && !isSpent(state) && state.spent.events < END_IN_A_FLOOD_EVENTS;
+
+/** When a run looks whether the flood is over that keeps it from its end. */
+export const nextFloodLookAtMs = (state: FleetState, nowMs: number): number =>
+  state.isFlooded && mayContinue(state) ? nowMs + FLOOD_LOOK_MS : Infinity;
 
 /**
  * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be
@@ -140,7 +164,9 @@ export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefine
 /** Former rules did not look at how fast words come. */
 function mayEndWith({ spent: { events }, ledger }: FleetState, wordsPerMs: number): boolean {
   const isCalm = ledger.applyVersion < SPACED_RUNS_RULES || wordsPerMs <= CALM_WORDS_PER_MS;
-  return events >= (isCalm ? END_WITH_ANY_EVENTS : END_IN_A_FLOOD_EVENTS);
+  if (isCalm) return events >= END_WITH_ANY_EVENTS;
+  const isLate = ledger.applyVersion >= FLOODED_TURNS_RULES;
+  return events >= (isLate ? END_IN_A_FLOOD_EVENTS : FORMER_FLOOD_EVENTS);
 }
 
 /** Whether it depends on what is under way alone if the run ends, so that it may end at one moment of a turn and not at the next. */

@@ -28,6 +28,7 @@ import type { WordsToCheck, WordVerdicts } from "../../protocol/word-proof.ts";
 import type { UnknownSignal } from "./inbox.ts";
 import type { OrderWord, Word } from "./words.ts";
 import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
+import type { Drain } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import type { LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 
 export type FleetEvent =
@@ -70,8 +71,7 @@ export type DeferrableEvent = Exclude<
 >;
 
 export type OperatorOrder =
-  | { readonly kind: "drain"; readonly hosts: readonly HostId[]; readonly reason: string }
-  | { readonly kind: "undrain"; readonly hosts: readonly HostId[] }
+  | Drain
   /** The operator vouches that nothing runs on these hosts. */
   | { readonly kind: "fence"; readonly hosts: readonly HostId[] }
   | {

@@ -10,7 +10,7 @@
  */
 
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { isBounded, isClocked, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { isBounded, isClocked } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
@@ -24,10 +24,13 @@ import {
   foldInbox,
   isAnyLeft,
   endsInOwnTask,
+  isFlood,
   isSpent,
   mayEnd,
   mustContinue,
+  mustGoOn,
   mustShed,
+  nextFloodLookAtMs,
   ofAgeAtMs,
   spend,
   spendArrival,
@@ -40,20 +43,23 @@ import { NOBODY_HELD } from "./held.ts";
 import {
   EMPTY_INBOX,
   isEmpty,
+  isTooDeep,
   keepAll,
   keepEntries,
+  keepTooDeep,
   keepUnknownSignal,
   keepUnproven,
   laneOf,
   type Brought,
 } from "./inbox.ts";
-import { unpackNotified } from "./notices.ts";
+import { notifiedIn } from "./notices.ts";
 import { nextLedgerClockAtMs, nextTimeAtMs } from "./next-time.ts";
 import { applyOrder } from "./orders.ts";
 import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
+import { isAwake, isInTurn } from "./turns.ts";
 import { isAboutOrder, checkOrder } from "./signed-orders.ts";
 import { playAhead, turnAhead } from "./turn-ahead.ts";
 import {
@@ -84,6 +90,8 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     settledOrders: input.settledOrders ?? [],
     isBacklogged: false,
     isEnding: false,
+    arrived: 0,
+    isFlooded: false,
     held: NOBODY_HELD,
     isOverrun: false,
     deferred: undefined,
@@ -122,15 +130,6 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
   };
 }
 
-const notifiedIn = (
-  { notified = [], notifiedCodes }: FleetInput,
-  ledger: Ledger,
-  nowMs: number,
-): FleetState["deliveries"]["notified"] =>
-  notifiedCodes === undefined
-    ? new Map(notified.map(([id, code, atMs]) => [id, { code, atMs }]))
-    : unpackNotified(ledger, notifiedCodes, nowMs);
-
 export const fleetMachine: Machine<FleetState, FleetEvent, FleetCommand> = {
   step,
   dueAtMs,
@@ -150,13 +149,6 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   return receive(begun, event, nowMs);
 }
 
-/** Whether a turn may begin: the run goes on, and none is under way. */
-const isAwake = (state: FleetState): boolean => state.phase === "open" && !isInTurn(state);
-
-/** The proof of words is being looked at, or a plan is in the making. */
-const isInTurn = ({ cycle, words }: FleetState): boolean =>
-  cycle.underway !== undefined || words?.question !== undefined;
-
 /** Costs the same however much has come before. */
 function append(
   begun: FleetStep,
@@ -167,6 +159,7 @@ function append(
     const spent = spendArrival(begun, 1, event);
     if (event.kind === "unknown-signal")
       return update(spent, { inbox: keepUnknownSignal(inbox, event) });
+    if (isTooDeep(ledger, event.batch)) return update(spent, { inbox: keepTooDeep(inbox, event) });
     const brought = { ...event, lane: laneOf(ledger, event) };
     if (words !== undefined && needsProof(event))
       return update(spent, { words: withWord(words, brought) });
@@ -197,7 +190,7 @@ function hear(spent: FleetStep, brought: Brought): FleetStep {
 
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
-  if (state.isBacklogged || state.isEnding) return state.clock?.atMs ?? 0;
+  if (state.isBacklogged || (state.isEnding && !mustGoOn(state))) return state.clock?.atMs ?? 0;
   if (!isEmpty(state.inbox) || isAnyWaiting(state.words) || state.isTurnDue) return 0;
   if (mustContinue(state)) return 0;
   if (isClocked(state.ledger)) return state.clock?.atMs ?? Infinity;
@@ -280,10 +273,13 @@ function goOn(folded: FleetStep, nowMs: number): FleetStep {
 
 function wake(begun: FleetStep, nowMs: number): FleetStep {
   const { patience, clock } = begun.state;
+  const isFlooded = isFlood(begun.state);
   const woken = update(spend(begun, COST.timer), {
     isTurnDue: false,
     isBacklogged: false,
-    isEnding: begun.state.isEnding && mustContinue(begun.state),
+    isEnding: begun.state.isEnding && !mustGoOn(begun.state) && mustContinue(begun.state),
+    isFlooded,
+    arrived: 0,
     clock: undefined,
     isOfAge: ofAgeAtMs(begun.state) <= nowMs,
     patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),
@@ -336,7 +332,8 @@ function rest(done: FleetStep, nowMs: number): FleetStep {
   // The timer ends the activation, so that queries and other workflows have their turn before the next slice, or the run its end.
   const { isBacklogged, isEnding, isChangedByHand, isOfAge } = done.state;
   const endAtMs = isChangedByHand && !isOfAge ? ofAgeAtMs(done.state) : Infinity;
-  const nextMs = isBacklogged || isEnding ? nowMs : Math.min(nextTimeAtMs(done.state), endAtMs);
+  const lookAtMs = Math.min(endAtMs, nextFloodLookAtMs(done.state, nowMs));
+  const nextMs = isBacklogged || isEnding ? nowMs : Math.min(nextTimeAtMs(done.state), lookAtMs);
   if (nextMs === Infinity) return update(done, { clock: undefined });
   const atMs = Math.max(nowMs + 1, nextMs);
   return update(done, {

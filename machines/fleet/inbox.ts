@@ -9,8 +9,9 @@
 
 import { isInboxKind } from "../../domain/lease/inbox-entry.ts";
 import { FAIR_INBOX_RULES, type JunkNote, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { FLOODED_TURNS_RULES } from "../../scheduling/ledger/upgrade.ts";
 import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
-import { jsonStart } from "../../lib/json-size.ts";
+import { isDeeperThan, jsonStart, MAX_JSON_DEPTH } from "../../lib/json-size.ts";
 
 export interface Inbox {
   readonly batches: FairQueue<Batch>;
@@ -56,7 +57,7 @@ export const EMPTY_INBOX: Inbox = {
 };
 
 /** Senders pack at most 256 Ki characters of JSON, or one entry. */
-const MAX_BATCH_BYTES = 1024 * 1024;
+export const MAX_BATCH_BYTES = 1024 * 1024;
 /** Of one slice, unless a single batch has more. About 50 ms of folding. */
 const SLICE_ENTRIES = 1_000;
 const SLICE_BYTES = 512 * 1024;
@@ -69,6 +70,16 @@ const OTHERS = "others";
 
 /** Larger payloads are not even decoded. */
 export const mayBeRead = (bytes: number): boolean => bytes <= MAX_BATCH_BYTES;
+
+/** By former rules: of deeper values a worker's thread soon writes no JSON any more, so that no history with one goes on. */
+const FORMER_JSON_DEPTH = 4_000;
+
+/** Whether a value is deeper than anything that is meant. Written as JSON, for the next run or the decider, it would overflow the stack in each try of a task. Cost: O(value). */
+export const isTooDeep = (
+  { applyVersion }: Pick<Ledger, "applyVersion">,
+  value: unknown,
+): boolean =>
+  isDeeperThan(value, applyVersion >= FLOODED_TURNS_RULES ? MAX_JSON_DEPTH : FORMER_JSON_DEPTH);
 
 /** Everybody waits in the line of the name that they claim; by former rules all did in one. */
 export const laneOf = (
@@ -131,6 +142,15 @@ export function keepEntries(inbox: Inbox, brought: Brought): Inbox {
   const message = "an inbox entry is wrong: it is no map with a known kind";
   return withJunk(kept, { code: "EntryMalformed", message, sender, newest, times });
 }
+
+/** Counts a signal of a value that is too deep; nobody looks at its proof. */
+export const keepTooDeep = (inbox: Inbox, { batch, sender = "" }: Brought): Inbox =>
+  withJunk(inbox, {
+    code: "EntryMalformed",
+    message: "a signal is nested deeper than anything that is meant",
+    sender,
+    newest: batch,
+  });
 
 export const keepUnknownSignal = (inbox: Inbox, { signal, sender }: UnknownSignal): Inbox =>
   withJunk(inbox, {

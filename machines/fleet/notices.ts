@@ -8,6 +8,7 @@
  */
 
 import type { PendingNote } from "../../protocol/control-contract.ts";
+import type { FleetInput } from "../../protocol/fleet.ts";
 import { HOPELESS_CODES, PENDING_CODES, type PendingCode } from "../../domain/values/codes.ts";
 import type { JobId } from "../../domain/values/ids.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
@@ -38,6 +39,16 @@ export const packNotified = (
         : String.fromCharCode(FIRST_CODE + PENDING_CODES.indexOf(last.code));
     })
     .join("");
+
+/** Of whom a run's input says that they were notified. */
+export const notifiedIn = (
+  { notified = [], notifiedCodes }: Pick<FleetInput, "notified" | "notifiedCodes">,
+  ledger: Pick<Ledger, "requests" | "applyVersion">,
+  nowMs: number,
+): ReadonlyMap<JobId, Notified> =>
+  notifiedCodes === undefined
+    ? new Map(notified.map(([id, code, atMs]) => [id, { code, atMs }]))
+    : unpackNotified(ledger, notifiedCodes, nowMs);
 
 /** Whoever was notified was so at `atMs` at the latest. */
 export function unpackNotified(

@@ -56,10 +56,9 @@ export function refuseOutdated(
   { ledger, deferred }: Pick<FleetState, "ledger" | "deferred">,
   order: unknown,
 ): OrderRefusal | undefined {
-  if (typeof order !== "object" || order === null) return undefined;
-  const isNew = "isNew" in order && order.isNew === true;
-  const of = "of" in order && typeof order.of === "string" ? order.of : undefined;
-  if (!isNew && of === undefined) return undefined;
+  const seen = seenDrains(order);
+  if (seen === undefined) return undefined;
+  const { isNew, of } = seen;
   const ordered = inOrder(deferred).flatMap((event) => (event.kind === "order" ? event.order : []));
   for (const host of hostsIn(order)) {
     const known = ledger.hosts.get(parseHostId(host));
@@ -67,12 +66,22 @@ export function refuseOutdated(
     for (const one of ordered)
       if ((one.kind === "drain" || one.kind === "undrain") && one.hosts.includes(parseHostId(host)))
         reason = one.kind === "drain" ? one.reason : undefined;
-    const isAsSeen = isNew ? reason === undefined : reason?.startsWith(of ?? "") === true;
+    const isAsSeen = isNew ? reason === undefined : reason?.startsWith(of) === true;
     if (isAsSeen) continue;
     const found = reason === undefined ? "is not drained" : `is drained: ${reason}`;
     return { code: "NOT_ALLOWED", message: `${host} ${found}. Look again.` };
   }
   return undefined;
+}
+
+/** By which drains an agent orders: by none, or by those whose reasons begin with `of`. Undefined of what people order. */
+export function seenDrains(
+  order: unknown,
+): { readonly isNew: boolean; readonly of: string } | undefined {
+  if (typeof order !== "object" || order === null) return undefined;
+  const isNew = "isNew" in order && order.isNew === true;
+  const of = "of" in order && typeof order.of === "string" ? order.of : undefined;
+  return isNew || of !== undefined ? { isNew, of: of ?? "" } : undefined;
 }
 
 /** Refuses a description that is no fleet's, and one for which the ledger has no room beside what it holds. */

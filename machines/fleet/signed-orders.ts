@@ -16,7 +16,7 @@ import type { SettledOrder } from "../../protocol/fleet.ts";
 import { allWaiting } from "../../lib/fair-queue.ts";
 import { SIGNED_ORDER_RULES } from "../../scheduling/ledger/ledger.ts";
 import type { FleetEvent, OperatorOrder } from "./events.ts";
-import { keepUnproven } from "./inbox.ts";
+import { isTooDeep, keepUnproven } from "./inbox.ts";
 import {
   refuseDescription,
   refuseHosts,
@@ -25,6 +25,7 @@ import {
   refuseRules,
   type OrderRefusal,
 } from "./orders.ts";
+import { refuseGpus, refuseOutdatedGpus } from "./gpu-orders.ts";
 import { refuseRepair } from "./repairs.ts";
 import { update, type FleetState, type FleetStep } from "./state.ts";
 import { orderOf } from "./update-orders.ts";
@@ -64,17 +65,26 @@ export function orderEvent(
     : { kind: "order", order: orderOf(name, argument) };
 }
 
+const TOO_DEEP: OrderRefusal = {
+  code: "BAD_INPUT",
+  message: "the order is nested deeper than anything that is meant",
+};
+
 /** Refuses, by the name of its update, an order that makes no sense for the fleet as it is. */
 export function refuseOrder(
   state: FleetState,
   name: FleetOrderName,
   order: unknown,
 ): OrderRefusal | undefined {
+  if (isTooDeep(state.ledger, order)) return TOO_DEEP;
   switch (name) {
     case "drain":
     case "undrain":
     case "fence":
       return refuseHosts(state, order) ?? refuseOutdated(state, order);
+    case "drain-gpus":
+    case "undrain-gpus":
+      return refuseGpus(state, order) ?? refuseOutdatedGpus(state, order);
     case "configure":
       return refuseDescription(state, order);
     case "hold-queue":

@@ -44,6 +44,10 @@ export interface FleetState {
   readonly isBacklogged: boolean;
   /** The run is to end: its clock alone begins the next turn, which ends it if `mayEnd` says so. */
   readonly isEnding: boolean;
+  /** Signals and orders that have come since the last turn began. */
+  readonly arrived: number;
+  /** So many had come before the last turn that the server would refuse the run's end. From `FLOODED_TURNS_RULES` on. */
+  readonly isFlooded: boolean;
   /** Requests that wait outside and of which lobbies hear without the ledger. */
   readonly held: Held;
   /** Words were dropped, because more came than a run may hold: jobs and agents are to be asked for them. */

@@ -49,6 +49,7 @@ export function turnAhead({ state }: FleetStep, { refused }: WordVerdicts): Flee
   if (words === undefined || end.state.words === undefined) return undefined;
   const reached = update(end, {
     words: { ...end.state.words, waiting: words.waiting },
+    arrived: state.arrived,
     isOverrun: end.state.isOverrun || isOverrun,
     spent: {
       events: end.state.spent.events + spent.events - ahead.spent.events,

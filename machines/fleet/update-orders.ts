@@ -5,6 +5,7 @@
  */
 
 import { parseHostId, type HostId } from "../../domain/values/ids.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import { readQueuePart } from "../../domain/lease/queue-part.ts";
 import type { QueueHoldOrder } from "../../protocol/queue-orders.ts";
@@ -14,6 +15,9 @@ import type { OperatorOrder } from "./events.ts";
 
 interface Hosts {
   readonly hosts: readonly string[];
+}
+interface Gpus {
+  readonly gpus: readonly { readonly host: string; readonly mask: number }[];
 }
 type AboutHosts<Kind extends string> = Extract<OperatorOrder, { readonly kind: Kind }> & {
   readonly hosts: readonly HostId[];
@@ -29,6 +33,12 @@ export const UPDATE_ORDERS = {
   },
   undrain: ({ hosts }: Hosts): AboutHosts<"undrain"> => {
     return { kind: "undrain", hosts: hosts.map(parseHostId) };
+  },
+  "drain-gpus": ({ gpus, reason }: Gpus & { readonly reason: string }): OperatorOrder => {
+    return { kind: "drain-gpus", gpus: gpus.map(partOf), reason: String(reason) };
+  },
+  "undrain-gpus": ({ gpus }: Gpus): OperatorOrder => {
+    return { kind: "undrain-gpus", gpus: gpus.map(partOf) };
   },
   fence: ({ hosts }: Hosts): AboutHosts<"fence"> => {
     return { kind: "fence", hosts: hosts.map(parseHostId) };
@@ -58,6 +68,11 @@ export const UPDATE_ORDERS = {
   upgrade: (rules: number): OperatorOrder => ({ kind: "upgrade", rules }),
   repair: (choice: RepairChoice): OperatorOrder => ({ kind: "repair", ...choice }),
 } as const;
+
+const partOf = ({ host, mask }: Gpus["gpus"][number]): HostGpus => ({
+  host: parseHostId(host),
+  mask,
+});
 
 /** False for an update that no fleet knows. */
 export const isOrderName = (update: string): update is FleetOrderName =>

@@ -3,7 +3,8 @@
  *
  * A call that comes again is followed again, because the fleet may have put the job outside since, under the same credit; a request that it has
  * already changes nothing there. A call that the job cannot follow, because it is held, stops, runs or has moved on, goes back to the
- * lobby at once, which passes the credit on. One for a later request than the job's was for its run before a reset. One that comes before the job asks
+ * lobby at once, which passes the credit on. One for a later request than the job's was for its run before a reset, as was one that finds the job without a
+ * request because it waits for others, or for its release. One that comes before the job asks
  * under that number, say because a fleet that had lost its ledger was told of the request while the job backed off, waits until it asks.
  */
 
@@ -12,6 +13,7 @@ import {
   EARLY_CALL_RULES,
   KEPT_CALL_RULES,
   RECALLED_RULES,
+  UNASKED_CALL_RULES,
 } from "../../protocol/control-contract.ts";
 import { quiet } from "../steps.ts";
 import { tell, tellRequest } from "./fleet-conversation.ts";
@@ -26,6 +28,7 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
   if (job.stage.kind === "over") return quiet(rest);
   if (credit === job.usedCredit && job.rules < RECALLED_RULES) return quiet(rest);
   if (seq > job.seq && job.rules >= EARLY_CALL_RULES) return quiet(rest);
+  if (seq === job.seq && isUnasked(job) && job.rules >= UNASKED_CALL_RULES) return quiet(rest);
   if (seq === job.seq && isYetToAsk(job) && job.rules >= KEPT_CALL_RULES) return quiet(job);
   if (seq !== job.seq || !mayEnter(job))
     return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
@@ -35,6 +38,10 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
 
 const mayEnter = (job: Job): boolean =>
   (job.stage.kind === "waiting" || job.stage.kind === "asking") && isWanting(job);
+
+/** It has made no request under its number: it waits for other jobs, or for its release. */
+const isUnasked = ({ stage, hasRequest }: Job): boolean =>
+  !hasRequest && (stage.kind === "following" || stage.kind === "held");
 
 const isYetToAsk = (job: Job): boolean =>
   (job.stage.kind === "backing-off" || job.stage.kind === "no-fleet") &&

@@ -20,6 +20,7 @@ import { presentFleet } from "./cells.ts";
 import type { FleetMessage, FleetLane, Job, JobCommand, Purpose, Stage } from "./job-state.ts";
 import { factOf } from "./lease-fact.ts";
 import { exitOf, patienceOf } from "./outside.ts";
+import { runAsked, runNamedBy } from "./run-asked.ts";
 import { keptWords } from "./replacement.ts";
 
 type JobStep = Step<Job, JobCommand>;
@@ -36,6 +37,12 @@ export const changeLane = (job: Job, change: Partial<FleetLane>): Job => ({
   ...job,
   lane: { ...job.lane, ...change },
 });
+
+/** Somebody wants to hear what the job has; each question counts alone. */
+export function askedBy(job: Job, question: unknown): Job {
+  const { askedRun: _former, ...lane } = job.lane;
+  return { ...job, lane: { ...lane, isAsked: true, ...runNamedBy(question) } };
+}
 
 /** Queues a message, for the fleet where the job is now unless another is named. */
 export function tell(
@@ -192,7 +199,7 @@ function answer(job: Job, nowMs: number): Job {
     return mayAsk && !isLeaving ? tellRequest(job, "answer", { atMs: nowMs }) : job;
   }
   const { lease } = grant;
-  if (lease.runId === job.runId)
+  if (lease.runId === runAsked(job.lane, job))
     return tell(job, { kind: "assert", lease: factOf(lease) }, "aside");
   return { ...job, orphan: { lease: lease.id, gpus: lease.gpus, pauses: 0, askAtMs: nowMs } };
 }

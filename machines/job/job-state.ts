@@ -229,6 +229,8 @@ export interface FleetLane {
   readonly count: number;
   /** A fleet has lost its ledger, or doubts it, and wants to hear what the job has. */
   readonly isAsked: boolean;
+  /** The run that the last question named. */
+  readonly askedRun?: RunId;
   /** The former requests have been ended in answer to that; the present one is next. */
   readonly isAnswering: boolean;
   /** The highest request that is over and was granted all the same; 0 when there is none to give back. */
@@ -272,7 +274,7 @@ export type JobEvent =
   | { readonly kind: "pending"; readonly note: unknown }
   | { readonly kind: "preempt"; readonly order: unknown }
   | { readonly kind: "fenced"; readonly loss: unknown }
-  | { readonly kind: "assert" }
+  | { readonly kind: "assert"; readonly question?: unknown }
   | { readonly kind: "follow"; readonly note: unknown }
   | { readonly kind: "predecessor"; readonly note: unknown }
   | { readonly kind: "followed"; readonly id: number; readonly news: readonly PredecessorNews[] }

@@ -35,7 +35,7 @@ import { amendJob, NOT_AMENDED } from "./amended.ts";
 import { openCells } from "./cells.ts";
 import { NO_FOLLOWERS, newsForFollowers, withFollower } from "./followers.ts";
 import { following, looked, openPredecessors, takeNews, waitingReason } from "./predecessors.ts";
-import { changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
+import { askedBy, changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
 import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
@@ -162,7 +162,7 @@ function take(
     case "fenced":
       return quiet(takeLoss(job, event.loss));
     case "assert":
-      return quiet(changeLane(job, { isAsked: true }));
+      return quiet(askedBy(job, event.question));
     case "predecessor":
       return takeNews(job, [event.note]);
     case "followed":

@@ -31,7 +31,8 @@ export function useCredits(lobby: Lobby, nowMs: number): LobbyStep {
   const queues = { ...lobby.queues };
   for (const credit of lobby.credits) {
     const queue = queues[credit.class];
-    const again = lobby.called.get(credit.number)?.row;
+    const before = lobby.called.get(credit.number);
+    const again = before?.isOvertaken ? undefined : before?.row;
     const row = again ?? headOf(queue);
     const mayCome = isBehindStore(queue) || isRetelling(lobby);
     if (calls.size >= MAX_CALLS || (row === undefined && mayCome)) waiting.push(credit);

@@ -22,6 +22,7 @@ interface Folding {
   readonly left: Map<JobClass, Map<string, Leaver>>;
   readonly credits: Map<number, LobbyCredit>;
   readonly called: Map<number, Called>;
+  readonly forgetsCalls: boolean;
   /** Credits in `called` by `keyOf` their jobs; in runs that free one, the last alone. */
   readonly callsOf: ReadonlyMap<string, readonly number[]>;
   /** Credits under which those are being called who have left. */
@@ -38,6 +39,7 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
     left: new Map(JOB_CLASSES.map((name) => [name, new Map(lobby.queues[name].left)])),
     credits: new Map(lobby.credits.map((credit) => [credit.number, credit])),
     called: new Map(lobby.called),
+    forgetsCalls: lobby.forgetsCalls === true,
     callsOf: callsOf(lobby),
     leftCalls: new Set(lobby.calling?.left),
     isForgetting: false,
@@ -114,7 +116,8 @@ function foldWord(folding: Folding, word: LobbyWord, present: Present): void {
   }
 }
 
-function foldRow({ rows, left, called, callsOf }: Folding, row: LobbyRow): void {
+function foldRow(folding: Folding, row: LobbyRow): void {
+  const { rows, left, called, callsOf } = folding;
   const key = keyOf(row);
   const [, , leftSeq = -1] = left.get(row.class)?.get(key) ?? [];
   if (row.seq <= leftSeq) return;
@@ -122,7 +125,10 @@ function foldRow({ rows, left, called, callsOf }: Folding, row: LobbyRow): void 
   if (isNewer(row, here?.get(key))) here?.set(key, row);
   // It was called in, and waits outside again.
   const credit = callsOf.get(key)?.at(-1);
-  if (credit !== undefined) called.delete(credit);
+  const call = credit === undefined ? undefined : called.get(credit);
+  if (credit === undefined || call === undefined) return;
+  if (row.seq <= call.row.seq || folding.forgetsCalls) called.delete(credit);
+  else called.set(credit, { ...call, isOvertaken: true });
 }
 
 function foldLeave(folding: Folding, { jobId, runId, seq, class: name }: LobbyLeave): void {
@@ -134,7 +140,7 @@ function foldLeave(folding: Folding, { jobId, runId, seq, class: name }: LobbyLe
   }
   const calls = (folding.callsOf.get(key) ?? []).flatMap((number) => {
     const call = folding.called.get(number);
-    return call !== undefined && call.row.seq <= seq ? [call] : [];
+    return call !== undefined && isFreed(call, seq) ? [call] : [];
   });
   for (const { credit } of calls) {
     folding.called.delete(credit.number);
@@ -145,6 +151,9 @@ function foldLeave(folding: Folding, { jobId, runId, seq, class: name }: LobbyLe
   const [, , former = -1] = left?.get(key) ?? [];
   if (former < seq) left?.set(key, [jobId, runId, seq]);
 }
+
+const isFreed = ({ row, isOvertaken }: Called, seq: number): boolean =>
+  isOvertaken ? row.seq === seq : row.seq <= seq;
 
 function foldCredit(folding: Folding, credit: LobbyCredit, { lobby, nowMs }: Present): void {
   const { number } = credit;

@@ -29,6 +29,8 @@ export interface Lobby {
   readonly called: ReadonlyMap<number, Called>;
   /** Of a run that began when the leave of a job that had heard of two credits freed one of them. */
   readonly freesOne?: true;
+  /** Of a run that began when a call was forgotten once its job was outside with a further request, and its credit with it. */
+  readonly forgetsCalls?: true;
   /** Credits that nobody is left for, not yet told to the fleet. */
   readonly returned: readonly number[];
   readonly calling?: {
@@ -94,6 +96,8 @@ export interface Called {
   readonly credit: LobbyCredit;
   readonly row: LobbyRow;
   readonly atMs: number;
+  /** The job waits outside with a further request: it has used the credit for this one, or its leave for this one alone frees it. */
+  readonly isOvertaken?: true;
 }
 
 /** What the store is doing, for the queue of one class. */

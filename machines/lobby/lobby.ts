@@ -8,7 +8,12 @@
  */
 
 import { JOB_CLASSES } from "../../domain/job/job.ts";
-import { unpackRow, packRow, type LobbyInput } from "../../protocol/lobby-contract.ts";
+import {
+  unpackRow,
+  packRow,
+  type CarriedLobby,
+  type LobbyInput,
+} from "../../protocol/lobby-contract.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { endCalls, useCredits } from "./credits.ts";
@@ -19,6 +24,7 @@ import {
   spend,
   totalOf,
   waitingByClass,
+  type Called,
   type Lobby,
   type LobbyCommand,
   type LobbyEvent,
@@ -67,9 +73,9 @@ export function openLobby(
     },
     credits: carried?.credits ?? [],
     called: new Map(
-      (carried?.called ?? []).map(([credit, row, atMs]) => [
+      (carried?.called ?? []).map(([credit, row, atMs, isOvertaken]) => [
         credit.number,
-        { credit, row: unpackRow(row), atMs },
+        { credit, row: unpackRow(row), atMs, ...(isOvertaken && { isOvertaken }) },
       ]),
     ),
     returned: carried?.returned ?? [],
@@ -217,7 +223,7 @@ function continued(lobby: Lobby): Lobby {
     carried: {
       queues: JOB_CLASSES.map((name) => carriedQueue(queues[name])),
       credits,
-      called: [...called.values()].map(({ credit, row, atMs }) => [credit, packRow(row), atMs]),
+      called: [...called.values()].map(packCall),
       returned,
       ...(reported !== undefined && { reported }),
       reports,
@@ -227,3 +233,6 @@ function continued(lobby: Lobby): Lobby {
   };
   return { ...lobby, end: { next } };
 }
+
+const packCall = ({ credit, row, atMs, isOvertaken }: Called): CarriedLobby["called"][number] =>
+  isOvertaken ? [credit, packRow(row), atMs, true] : [credit, packRow(row), atMs];

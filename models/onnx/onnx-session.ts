@@ -64,7 +64,7 @@ interface OnnxSessionOptions {
   readonly isProfiled?: boolean;
   /** The GPU that runs it, by onnxruntime's CUDA provider; absent: the processor. */
   readonly cudaGpu?: number;
-  /** Where the optimised model is written, for sessions to come on this machine; its weights go to `weightsOf` this file. */
+  /** Where the optimised model is written, for sessions to come on this machine; its weights go to `weightsOf` this file, also as its operators pack them. */
   readonly keepAt?: string;
 }
 
@@ -95,6 +95,7 @@ export async function openOnnx(
         session: {
           optimized_model_external_initializers_file_name: basename(weightsOf(keepAt)),
           optimized_model_external_initializers_min_size_in_bytes: "1024",
+          save_external_prepacked_constant_initializers: "1",
         },
       },
     }),

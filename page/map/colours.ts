@@ -5,7 +5,7 @@
  */
 
 import { UNTOLD } from "../wire.ts";
-import { GPU_STATES, type GpuBook } from "./gpus.ts";
+import { GPU_STATES, isGpuDrained, type GpuBook } from "./gpus.ts";
 
 export const MODES = [
   "state",
@@ -74,6 +74,7 @@ function byState({ states }: GpuBook, theme: Theme): Painting {
     evicted: HUES[5],
     vacating: HUES[3],
     reserved: HUES[1],
+    drained: OTHERS,
   };
   return {
     colourOf: (gpu) => colours[GPU_STATES[states[gpu] ?? 0] ?? "free"],
@@ -106,6 +107,9 @@ function byName(book: GpuBook, theme: Theme, nameOf: (lease: Lease) => string): 
   };
 }
 
+const isDrained = (host: GpuBook["hosts"][number] | undefined, gpu: number): boolean =>
+  host !== undefined && isGpuDrained(host.row, gpu - host.first);
+
 function byHealth({ hosts }: GpuBook, theme: Theme): Painting {
   const colours = {
     ready: theme.isDark ? "#2f6f5b" : "#9fd5c3",
@@ -115,7 +119,8 @@ function byHealth({ hosts }: GpuBook, theme: Theme): Painting {
     agentless: OTHERS,
   };
   return {
-    colourOf: (_gpu, host) => colours[hosts[host]?.row.condition ?? "ready"],
+    colourOf: (gpu, host) =>
+      colours[hosts[host]?.row.condition ?? (isDrained(hosts[host], gpu) ? "drained" : "ready")],
     legend: Object.entries(colours).map(([name, colour]) => ({
       name: name === "agentless" ? "no agent" : name,
       colour,

@@ -5,7 +5,7 @@
 
 import { visibleText } from "../../lib/visible-text.ts";
 import type { Painting, Theme } from "./colours.ts";
-import type { GpuBook } from "./gpus.ts";
+import { isGpuDrained, type GpuBook } from "./gpus.ts";
 import { SMALLEST_GPU, TOLD_FROM, type Layout } from "./layout.ts";
 
 export interface Picture {
@@ -37,6 +37,7 @@ const DIMMED = 0.22;
 const EVICTED = 3;
 const VACATING = 4;
 const RESERVED = 5;
+const DRAINED = 6;
 
 /** On what is empty. */
 export function draw(context: Brush, picture: Picture): void {
@@ -97,7 +98,7 @@ function fill(
   context.globalAlpha = 1;
 }
 
-/** Evicted and vacating GPUs are cut by a diagonal, reserved ones have a hole: readable without colour. */
+/** Evicted and vacating GPUs are cut by a diagonal, reserved ones have a hole, drained ones a bar, at the foot while a job has them: readable without colour. */
 function drawForms(context: Brush, { book, layout, theme }: Picture): void {
   const { boxes, cellWidth, cellHeight } = layout;
   context.fillStyle = theme.back;
@@ -115,6 +116,14 @@ function drawForms(context: Brush, { book, layout, theme }: Picture): void {
       } else if (state === RESERVED) {
         const inset = Math.max(1, Math.floor(cellWidth / 4));
         context.rect(x + inset, box.y + inset, cellWidth - 1 - 2 * inset, cellHeight - 2 * inset);
+      } else if (state === DRAINED) {
+        const high = Math.max(1, Math.floor(cellHeight / 5));
+        context.rect(x, box.y + Math.floor((cellHeight - high) / 2), cellWidth - 1, high);
+      }
+      if (state !== DRAINED && isGpuDrained(row, gpu)) {
+        // Beneath the job's id.
+        const high = Math.max(1, Math.floor(cellHeight / 7));
+        context.rect(x, box.y + cellHeight - 2 * high, cellWidth - 1, high);
       }
     }
   });

@@ -7,8 +7,22 @@
 import { counted } from "../text.ts";
 import { UNTOLD, type HostRow, type LeaseRow, type ReservationRow, type UseRow } from "../wire.ts";
 
+/** Whether this GPU of a host is out of service, whatever the host is and whoever still holds it. */
+export const isGpuDrained = (
+  { gpuDrains = [] }: Pick<HostRow, "gpuDrains">,
+  gpu: number,
+): boolean => gpuDrains.some(({ mask }) => ((mask >>> gpu) & 1) === 1);
+
 /** In the order of the legend. */
-export const GPU_STATES = ["free", "held", "granted", "evicted", "vacating", "reserved"] as const;
+export const GPU_STATES = [
+  "free",
+  "held",
+  "granted",
+  "evicted",
+  "vacating",
+  "reserved",
+  "drained",
+] as const;
 export type GpuState = (typeof GPU_STATES)[number];
 
 export interface GpuBook {
@@ -35,6 +49,7 @@ const STATE: Readonly<Record<LeaseRow["state"], number>> = {
   vacating: 4,
 };
 const RESERVED = 5;
+const DRAINED = 6;
 
 export function readGpus(
   hosts: ReadonlyMap<string, HostRow>,
@@ -65,6 +80,9 @@ export function readGpus(
     const known = first === undefined ? 0 : (hosts.get(host)?.gpus ?? 0);
     for (let gpu = 0; gpu < known; gpu += 1) uses[(first ?? 0) + gpu] = row.use[gpu] ?? UNTOLD;
   }
+  for (const { row, first } of placed)
+    for (let gpu = 0; gpu < row.gpus; gpu += 1)
+      if (isGpuDrained(row, gpu)) states[first + gpu] = DRAINED;
   const held = [...leases.values()];
   const claimants = [...reservations.keys()];
   const bereft = new Set(claimants.filter((job) => reservations.get(job)?.kind === "replace"));

@@ -5,11 +5,11 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { counted, durationText, shareText } from "../text.ts";
 import type { Go } from "../place.ts";
 import type { Store } from "../store.ts";
-import { UNTOLD } from "../wire.ts";
+import { UNTOLD, type HostRow } from "../wire.ts";
 import type { ViewProps } from "../views/view-props.ts";
 import { MODES, paint, type Mode, type Painting, type Theme } from "./colours.ts";
 import { draw } from "./draw.ts";
-import { GPU_STATES, readGpus, summaryText, type GpuBook } from "./gpus.ts";
+import { GPU_STATES, isGpuDrained, readGpus, summaryText, type GpuBook } from "./gpus.ts";
 import { at, layOut, type Layout } from "./layout.ts";
 
 /** Redraws are told here, for those who measure. */
@@ -129,17 +129,16 @@ function Numbers({
   readonly store: Store;
 }): ComponentChildren {
   const { states, hosts, count } = book;
+  const unused = states.reduce((sum, state) => sum + (state === DRAINED ? 1 : 0), 0);
+  const drained = hosts.reduce((sum, { row }) => sum + drainedOf(row), 0);
   const free = states.reduce((sum, state) => sum + (state === 0 ? 1 : 0), 0);
   const reserved = states.reduce((sum, state) => sum + (state === RESERVED ? 1 : 0), 0);
   const { idle = [] } = store.facts();
+  const used = count - free - reserved - unused;
   const troubled = hosts.filter(({ row }) => row.condition !== undefined).length;
   const facts: readonly (readonly [name: string, value: string, note: string])[] = [
     ["GPUs", count.toLocaleString("en"), `on ${counted(hosts.length, "host")}`],
-    [
-      "In use",
-      shareText(count - free - reserved, count),
-      `${(count - free - reserved).toLocaleString("en")} of them`,
-    ],
+    ["In use", shareText(used, count), `${used.toLocaleString("en")} of them`],
     [
       "Free",
       free.toLocaleString("en"),
@@ -150,6 +149,15 @@ function Numbers({
     ...(idle.length === 0
       ? []
       : ([["Idle jobs", idle.length.toLocaleString("en"), "use none of their GPUs"]] as const)),
+    ...(drained === 0
+      ? []
+      : ([
+          [
+            "Drained",
+            drained.toLocaleString("en"),
+            `${counted(drained, "GPU").replace(/^\S+ /, "")}${drained === unused ? "" : `, ${(drained - unused).toLocaleString("en")} still held`}`,
+          ],
+        ] as const)),
     ["Not ready", troubled.toLocaleString("en"), troubled === 1 ? "host" : "hosts"],
   ];
   return h(
@@ -166,7 +174,11 @@ function Numbers({
   );
 }
 
+const drainedOf = (row: HostRow): number =>
+  Array.from({ length: row.gpus }, (_, gpu) => isGpuDrained(row, gpu)).filter(Boolean).length;
+
 const RESERVED = GPU_STATES.indexOf("reserved");
+const DRAINED = GPU_STATES.indexOf("drained");
 const ZOOMS = [1, 1.5, 2, 3, 4, 6] as const;
 
 function ZoomButtons({ zoom, go }: { readonly zoom: number; readonly go: Go }): ComponentChildren {
@@ -284,6 +296,10 @@ function Tip({ book, pointed, layout, width, nowMs }: TipProps): ComponentChildr
     lease?.forJob !== undefined && h("div", null, `makes room for ${lease.forJob}`),
     claim !== undefined &&
       h("div", null, `${book.bereft.has(claim) ? "kept" : "reserved"} for ${claim}`),
+    row.gpuDrains?.map(
+      ({ mask, reason }) =>
+        ((mask >>> pointed.gpu) & 1) === 1 && h("div", { key: mask }, `GPU drained: ${reason}`),
+    ),
     row.condition !== undefined &&
       h("div", null, `host ${row.condition}${row.drainReason ? `: ${row.drainReason}` : ""}`),
   );

@@ -3,12 +3,11 @@
 import { h, type ComponentChildren } from "preact";
 import { useAnswer, useTicks } from "../asked.ts";
 import { hueOf } from "../map/colours.ts";
-import { GPU_STATES, readGpus, type GpuBook } from "../map/gpus.ts";
+import { GPU_STATES, isGpuDrained, readGpus, type GpuBook, type GpuState } from "../map/gpus.ts";
 import type { Go } from "../place.ts";
 import type { Store } from "../store.ts";
-import { counted, durationText, timeText } from "../text.ts";
+import { counted, durationText, healthText, timeText } from "../text.ts";
 import { UNTOLD, type HostPast, type HostRow, type UseRow } from "../wire.ts";
-import { healthText } from "./hosts.ts";
 import { hostOrders, Orders } from "./orders.ts";
 
 const LOOK_EVERY_MS = 5_000;
@@ -31,6 +30,7 @@ export function HostView({
       { class: "quiet wide" },
       `The fleet has no host ${host === "" ? "of that name" : host}.`,
     );
+  const isReady = row.condition === undefined && row.gpuDrains === undefined;
   const book = readGpus(new Map([[host, row]]), store.tables.leases, store.tables);
   return h(
     "section",
@@ -41,15 +41,11 @@ export function HostView({
       { class: "quiet" },
       `${row.gpus} × ${row.gpuType} · cluster ${row.cluster}${row.site === "" ? "" : ` in ${row.site}`}${row.rack === "" ? "" : ` · rack ${row.rack}`}`,
     ),
-    h(
-      "p",
-      { class: row.condition === undefined ? "good" : "bad" },
-      row.condition === undefined ? "Ready" : healthText(row, store.nowMs()),
-    ),
+    h("p", { class: isReady ? "good" : "bad" }, isReady ? "Ready" : healthText(row, store.nowMs())),
     !store.isPast() &&
       store.facts().mayAct &&
       h(Orders, { buttons: hostOrders(host, row.condition === "drained") }),
-    h(Gpus, { book, used: store.tables.use.get(host), nowMs: store.nowMs(), go }),
+    h(Gpus, { book, row, used: store.tables.use.get(host), nowMs: store.nowMs(), go }),
     past && h(Spans, { past, row, nowMs: store.nowMs(), go }),
   );
 }
@@ -61,11 +57,13 @@ const told = (value: number | undefined, unit: string): string =>
 
 function Gpus({
   book,
+  row,
   used,
   nowMs,
   go,
 }: {
   readonly book: GpuBook;
+  readonly row: HostRow;
   /** What the host's agent tells of them; absent: nothing. */
   readonly used: UseRow | undefined;
   readonly nowMs: number;
@@ -95,7 +93,7 @@ function Gpus({
           "tr",
           { key: gpu },
           h("th", { scope: "row" }, String(gpu)),
-          h("td", null, GPU_STATES[state]),
+          h("td", null, stateText(GPU_STATES[state] ?? "free", isGpuDrained(row, gpu))),
           h(
             "td",
             null,
@@ -115,6 +113,10 @@ function Gpus({
     ),
   );
 }
+
+/** A job keeps its GPUs when they are drained. */
+const stateText = (state: GpuState, isDrained: boolean): string =>
+  isDrained && state !== "drained" ? `${state}, drained` : state;
 
 /** Of the titles: class and tenant where there is room, figures to the right. */
 const classOf = (at: number): string =>

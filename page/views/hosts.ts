@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { readGpus } from "../map/gpus.ts";
 import type { Go } from "../place.ts";
 import type { Store } from "../store.ts";
-import { durationText } from "../text.ts";
+import { healthText } from "../text.ts";
 import { UNTOLD, type HostRow } from "../wire.ts";
 import { List, type Column } from "./list.ts";
 
@@ -102,17 +102,4 @@ export function HostsView({
       },
     }),
   );
-}
-
-export function healthText(
-  { condition, drainReason, silentSinceMs }: HostRow,
-  nowMs: number,
-): string {
-  if (condition === undefined) return "ready";
-  if (condition === "drained")
-    return drainReason === undefined ? "drained" : `drained: ${drainReason}`;
-  if (condition === "agentless") return "no agent";
-  return silentSinceMs === undefined
-    ? condition
-    : `${condition}, silent for ${durationText(nowMs - silentSinceMs)}`;
 }

@@ -115,6 +115,8 @@ export interface ArrangeSetting {
 }
 
 const CUT_EFFORT = Object.freeze({ mostSteps: 400_000, population: 4, children: 4 });
+/** For a cell at most: few cells have few arrangements. */
+const CELL_STEPS = 4_000;
 /** Neighbours of a cell, on average, up to which all steps are made: a step looks at the neighbours of what it moves. */
 const CUT_NEIGHBOURS = 32;
 /** Above this size a proof takes up to seconds and finds no better answer than the cut, because many cells are equal. */
@@ -176,7 +178,10 @@ function cutExactly(
   const answer = cutGraph(graph, {
     capacities: groups.map(({ length }) => length),
     random,
-    effort: { ...CUT_EFFORT, mostSteps: Math.round(CUT_EFFORT.mostSteps * share) },
+    effort: {
+      ...CUT_EFFORT,
+      mostSteps: Math.min(Math.round(CUT_EFFORT.mostSteps * share), CELL_STEPS * graph.nodeCount),
+    },
   });
   return answer.kind === "cut" ? answer.pick.parts : undefined;
 }

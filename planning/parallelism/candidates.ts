@@ -1,11 +1,10 @@
 /**
  * @file The plain ways to split a model over GPUs: every choice of degrees, with the best of the plain arrangements and micro-batches of each.
  *
- * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), of a mixture of experts with every number
- * of replicas that may share the experts out, and with every micro-batch that divides a replica's samples; where a split does not fit into memory
- * with sharded optimiser state, then with recomputed activations, then with both. Behind each of these come
- * the same with several runs of layers a stage, where that could be the best. With the user's consent GPUs may stay idle: then the degrees use
- * at least `fewestGpus`, of clusters and hosts with most GPUs first. Cost: one prediction for each candidate, O(GPUs) each.
+ * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), of a mixture of experts with every number of replicas that may share
+ * the experts out, and with every micro-batch that divides a replica's samples; where a split does not fit into memory with sharded optimiser state, then with recomputed
+ * activations, then with both. Behind each of these come the same with several runs of layers a stage, where that could be the best. With the user's consent GPUs may stay
+ * idle: then the degrees use at least `fewestGpus`, of clusters and hosts with most GPUs first. Cost: one prediction for each candidate, O(GPUs) each.
  */
 
 import { divisorsOf } from "../../lib/divisors.ts";
@@ -54,6 +53,8 @@ export interface Candidate {
   readonly split: Split;
   readonly time: StepTime;
   readonly arrangement: string;
+  /** Its time is that of its played step; else a bound. */
+  readonly isPlayed?: boolean;
 }
 
 export interface Degrees {
@@ -165,20 +166,21 @@ function expertDegrees({ shape }: PlanModel, replicas: number): readonly number[
   );
 }
 
-/** The best plain arrangement with the best micro-batch, however sequences are shared out; undefined when none fits. */
-export function plainCandidate(
+/** The best plain arrangement with the best micro-batch, for each way to share out sequences that could be shorter than those before it; shortest first. */
+export function plainCandidates(
   search: Search,
   degrees: Degrees,
   units: readonly Unit[],
-): Candidate | undefined {
-  let best: Candidate | undefined;
+): readonly Candidate[] {
+  const found: Candidate[] = [];
   for (const contexts of degrees.contexts) {
     if (search.request.budget?.isSpent() === true) break;
-    if (best !== undefined && !canShorten(best)) break;
-    const found = bestOfContexts(search, { degrees, contexts, units });
-    if (found !== undefined && (best === undefined || isBetter(found, best))) best = found;
+    if (found[0] !== undefined && !canShorten(found[0])) break;
+    const next = bestOfContexts(search, { degrees, contexts, units });
+    if (next !== undefined) found.push(next);
+    found.sort(byTime);
   }
-  return best;
+  return found;
 }
 
 /**

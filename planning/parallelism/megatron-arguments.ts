@@ -67,8 +67,9 @@ function modelArguments(shape: TransformerShape, isBeforeAmpere: boolean): reado
       : [`--kv-channels ${shape.headSize}`]),
     `--ffn-hidden-size ${shape.feedForward}`,
     ...inputArguments(shape),
-    ...(isGated(shape) ? ["--swiglu"] : []),
+    ...gateArguments(shape),
     ...(shape.norm === "rms" ? ["--normalization RMSNorm"] : []),
+    ...(isGemma(shape) ? ["--apply-layernorm-1p"] : []),
     `--norm-epsilon ${shape.normEpsilon}`,
     ...(shape.ropeBase === undefined
       ? []
@@ -89,6 +90,13 @@ function modelArguments(shape: TransformerShape, isBeforeAmpere: boolean): reado
     ...(isGated(shape) ? ["--hidden-dropout 0", "--attention-dropout 0"] : []),
   ];
 }
+
+/** Gates by GELU have its quick form alone. */
+const gateArguments = (shape: TransformerShape): readonly string[] =>
+  isGated(shape) ? [shape.activation === "geglu" ? "--quick-geglu" : "--swiglu"] : [];
+
+/** Its norms scale by one more than their weights. */
+const isGemma = ({ family }: TransformerShape): boolean => /^gemma/.test(family);
 
 /** Every script asks for the length of a sequence; an image has its patches and the class token. */
 const inputArguments = ({
@@ -187,11 +195,15 @@ export function megatronNotes(shape: TransformerShape): readonly string[] {
     notes.push("Megatron-LM's output layer has no bias, the model's has one.");
   if (shape.activation === "geglu")
     notes.push(
-      "Megatron-LM's gated feed-forward parts take SiLU: with these it trains the same shape with it in place of GELU.",
+      "Megatron-LM's gates have GELU in its quick form alone, x × σ(1.702 x): with these it trains the same shape with that.",
+    );
+  if (isGemma(shape))
+    notes.push(
+      "Megatron-LM has no argument for embeddings that are multiplied by the root of their width: with these they are not.",
     );
   if (shape.blockNorms === 4)
     notes.push(
-      "Megatron-LM has no argument for norms behind attention and feed-forward parts: with these they are left out.",
+      "Megatron-LM has no argument for norms behind attention and feed-forward parts, nor for caps of scores and logits: with these they are left out.",
     );
   if (shape.experts?.hasSharedGate === true)
     notes.push("The gate of the shared expert is left to your script.");

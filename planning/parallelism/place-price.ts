@@ -13,7 +13,7 @@ import {
   byTime,
   degreesOf,
   plainArrangements,
-  plainCandidate,
+  plainCandidates,
   PREDICTION_CELLS,
   timed,
   type Candidate,
@@ -104,7 +104,7 @@ function searched(request: CandidateRequest, sums: LayerSums): readonly Candidat
     return choices
       .flatMap(({ units, degrees }) =>
         degrees.flatMap((each) =>
-          bare.budget?.isSpent() === true ? [] : (plainCandidate(search, each, units) ?? []),
+          bare.budget?.isSpent() === true ? [] : plainCandidates(search, each, units).slice(0, 1),
         ),
       )
       .sort(byTime)

@@ -198,8 +198,7 @@ function argumentsOf(
     case "megatron":
       return {
         megatron: megatronArguments(plan, shape, hardware),
-        // Its pipelines share out no sequences.
-        ...(contextDegree(plan.split) === 1 && { deepspeed: deepspeedConfig(plan, precision) }),
+        ...(isOfDeepspeed(plan.split) && { deepspeed: deepspeedConfig(plan, precision) }),
       };
     case "deepspeed":
       return { megatron: [], deepspeed: deepspeedConfig(plan, precision) };
@@ -207,6 +206,10 @@ function argumentsOf(
       return { megatron: [], fsdp2: fsdp2Settings(plan, precision) };
   }
 }
+
+/** Its pipelines share out no sequences and no experts by configuration, and each stage has one run of layers. */
+const isOfDeepspeed = (split: TrainingPlan["split"]): boolean =>
+  contextDegree(split) === 1 && expertDegree(split) === 1 && split.runs === undefined;
 
 /** One line for people: `DP 4 × PP 2 × TP 1, micro-batch 4 × 4, 999 ms a step`. */
 export function planLine({ split, stepMs, samplesPerSecond }: TrainingPlan): string {

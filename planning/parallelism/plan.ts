@@ -17,7 +17,7 @@ import {
   degreesOf,
   evaluated,
   isBetter,
-  plainCandidate,
+  plainCandidates,
   timed,
   type Candidate,
   type CandidateRequest,
@@ -29,6 +29,7 @@ import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
 import { plainOrders, played, playedShifts, playedSwaps } from "./played-choice.ts";
+import { sampled } from "./sampled-choice.ts";
 import { instancesProblem, unitsOf, type Unit } from "./site.ts";
 import {
   boundsOf,
@@ -113,17 +114,19 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const search: Search = { request, sums, tried: 0 };
   let tooLarge = 0;
   const byDegrees = new Map<string, Candidate>();
+  /** The same degrees with sequences shared out otherwise. */
+  const further: Candidate[] = [];
   const keep = (candidate: Candidate): void => {
-    const { width, stages, replicas, experts = 1 } = candidate.split;
-    const key = `${width}/${stages}/${replicas}/${experts}`;
+    const key = degreesKey(candidate);
     const held = byDegrees.get(key);
     if (held === undefined || isBetter(candidate, held)) byDegrees.set(key, candidate);
   };
   for (const { units, degrees } of degreesOf(request, sums))
     for (const each of degrees) {
-      const found = plainCandidate(search, each, units);
+      const [found, ...less] = plainCandidates(search, each, units);
       if (found === undefined) tooLarge += 1;
       else keep(levelled(search, found));
+      further.push(...less);
     }
   const programmes: ("optimal" | "feasible")[] = [];
   const finalists = [...byDegrees.values()].sort(byTime).slice(0, FINALISTS);
@@ -153,7 +156,10 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     }
     for (const start of starts) keep(swapped(search, start));
   }
-  const [first, ...others] = played([...byDegrees.values()].sort(byTime), search).sort(byTime);
+  for (const candidate of played([...byDegrees.values()].sort(byTime), search))
+    byDegrees.set(degreesKey(candidate), candidate);
+  for (const candidate of sampled([...byDegrees.values(), ...further], search)) keep(candidate);
+  const [first, ...others] = [...byDegrees.values()].sort(byTime);
   const best = first && playedShifts(playedSwaps(first, search), search);
   if (best === undefined)
     return { kind: "blocked", message: shortfall({ model, site, batch, sums }) };
@@ -163,6 +169,9 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     stats: { tried: search.tried, tooLarge, programmes },
   };
 }
+
+const degreesKey = ({ split: { width, stages, replicas, experts = 1 } }: Candidate): string =>
+  `${width}/${stages}/${replicas}/${experts}`;
 
 /** The best with clusters in another order, plainly laid out, or what it is. */
 function reordered(search: Search, finalist: Candidate, units: readonly Unit[]): Candidate {

@@ -6,6 +6,8 @@
 
 import { divisorsOf } from "../../lib/divisors.ts";
 import {
+  byTime,
+  contextDegrees,
   evaluated,
   isBetter,
   otherRuns,
@@ -14,9 +16,10 @@ import {
   type Search,
 } from "./candidates.ts";
 import { clusterOrders } from "./cluster-orders.ts";
+import { withMovedLayers } from "./moved-layers.ts";
 import { unitsOf, type Unit } from "./site.ts";
 import { expertDegree, type Split } from "./split.ts";
-import { isHeldEverywhere, shiftedBy } from "./stage-bounds.ts";
+import { isHeldEverywhere, stageBounds } from "./stage-bounds.ts";
 import { memoryModes } from "./stage-memory.ts";
 import { playedStep } from "./step-time.ts";
 import { whileSwapsHelp } from "./unit-swaps.ts";
@@ -26,7 +29,7 @@ const PLAYED = 8;
 const PLAYED_WORK = 16e6;
 /** The same for units that change places, and for borders that are moved in the end. */
 const SWAPPED_WORK = 2e6;
-const SHIFTED_WORK = 6e6;
+const SHIFTED_WORK = 3e6;
 
 /** Those with the shortest bounds, as the links share their steps, with the best of the next micro-batches; the others keep their bounds. */
 export function played(sorted: readonly Candidate[], search: Search): Candidate[] {
@@ -39,14 +42,17 @@ export function played(sorted: readonly Candidate[], search: Search): Candidate[
     if (left < 0) return undefined;
     const time = playedStep(candidate.split, { site, sums });
     onCandidate?.(candidate.split, time);
-    return { ...candidate, time };
+    return { ...candidate, time, isPlayed: true };
   };
   const first = sorted.map((candidate, place) =>
     place < PLAYED ? (play(candidate) ?? candidate) : candidate,
   );
   return first.map((candidate, place) => {
     if (place >= PLAYED) return candidate;
-    const others = nextMicroBatches(search, candidate).flatMap((other) => play(other) ?? []);
+    const others = [
+      ...nextMicroBatches(search, candidate),
+      ...nextContexts(search, candidate),
+    ].flatMap((other) => play(other) ?? []);
     return [candidate, ...others].reduce((a, b) => (isBetter(b, a) ? b : a));
   });
 }
@@ -63,13 +69,46 @@ function nextMicroBatches(search: Search, { split, arrangement }: Candidate): re
     const microBatches = samples / microBatch;
     const isInterleaved = runs !== undefined && microBatches % split.stages === 0;
     if (fixed?.runs !== undefined && fixed.runs !== (isInterleaved ? runs : 1)) return [];
-    for (const mode of memoryModes(search.sums.framework, split.replicas)) {
-      const next = { ...open, ...mode, microBatch, microBatches, ...(isInterleaved && { runs }) };
-      const found = evaluated(search, next, arrangement);
-      if (found !== undefined) return [found];
-    }
-    return [];
+    const next = { ...open, microBatch, microBatches, ...(isInterleaved && { runs }) };
+    return cheapestMode(search, next, arrangement);
   });
+}
+
+/**
+ * The same GPUs with sequences shared out twice as far and half as far, on the same cells or plain ones, by their bounds: with fewer tokens each, activations
+ * may no longer have to be computed again, and with more micro-batches stages wait less.
+ */
+function nextContexts(search: Search, { split, arrangement }: Candidate): readonly Candidate[] {
+  const { model, batch, fixed, site } = search.request;
+  const { isRecomputingScores: _mode, shards: _shards, contexts = 1, runs, ...rest } = split;
+  if (runs !== undefined) return [];
+  const { width, replicas, microBatch } = split;
+  const units = unitsOf(site, width) ?? [];
+  return contextDegrees(model, search.sums.framework, width)
+    .filter((degree) => degree === 2 * contexts || 2 * degree === contexts)
+    .flatMap((degree): readonly Candidate[] => {
+      const microBatches = (batch * degree) / replicas / microBatch;
+      const isPossible = replicas % degree === 0 && Number.isInteger(microBatches);
+      if (!isPossible || (fixed?.contexts ?? degree) !== degree) return [];
+      const open = { ...rest, microBatches, ...(degree > 1 && { contexts: degree }) };
+      const found = [split.cells, ...plainOrders(search, open, [units])].flatMap((cells) =>
+        cheapestMode(search, { ...open, cells }, arrangement),
+      );
+      return found.sort(byTime).slice(0, 1);
+    });
+}
+
+/** In the cheapest memory mode that fits; none where none does. */
+function cheapestMode(
+  search: Search,
+  open: Omit<Split, "isRecomputingScores" | "shards">,
+  arrangement: string,
+): readonly Candidate[] {
+  for (const mode of memoryModes(search.sums.framework, open.replicas)) {
+    const found = evaluated(search, { ...open, ...mode }, arrangement);
+    if (found !== undefined) return [found];
+  }
+  return [];
 }
 
 /** Units of two cells changed places while the played step gets shorter. */
@@ -91,8 +130,7 @@ export function playedSwaps(start: Candidate, { request, sums }: Search): Candid
 }
 
 /**
- * Other numbers of runs on the same cells and on plain ones, then borders moved one layer at a time, while the played step gets shorter: the bound does not
- * know which sends meet on a link.
+ * Other numbers of runs on the same cells and on plain ones, then layers moved between stages (moved-layers.ts), while the played step gets shorter.
  */
 export function playedShifts(start: Candidate, search: Search): Candidate {
   const { site } = search.request;
@@ -102,7 +140,8 @@ export function playedShifts(start: Candidate, search: Search): Candidate {
   let found = start;
   const units = unitsOf(site, start.split.width) ?? [];
   const orders = [units, ...clusterOrders(site, units)];
-  for (const cells of [start.split.cells, ...plainOrders(search, start.split, orders)])
+  const places = [start.split.cells, ...plainOrders(search, start.split, orders)];
+  for (const cells of places)
     for (const split of otherRuns(search, { ...start.split, cells })) {
       left -= work * (split.runs ?? 1);
       if (left < 0) return found;
@@ -110,24 +149,47 @@ export function playedShifts(start: Candidate, search: Search): Candidate {
       search.request.onCandidate?.(split, time);
       if (time.totalMs < found.time.totalMs) found = { ...found, split, time };
     }
-  if (found.split.runs !== undefined) return found;
-  let best = found;
-  for (let isAny = true; isAny;) {
-    isAny = false;
-    for (let border = 1; border < found.split.stages; border += 1)
-      for (const by of [-1, 1]) {
-        const split = shiftedBy(best.split, border, by);
-        if (split === undefined || !isHeldEverywhere(split, site, search.sums)) continue;
-        left -= work;
-        if (left < 0) return best;
-        const time = playedStep(split, { site, sums: search.sums });
-        if (time.totalMs >= best.time.totalMs - 1e-9) continue;
-        search.request.onCandidate?.(split, time);
-        best = { ...best, split, time };
-        isAny = true;
-      }
+  const isPaid = (): boolean => {
+    left -= work;
+    return left >= 0;
+  };
+  const starts = found.split.runs === undefined ? [found] : [];
+  return [...starts, ...levelOn([found.split.cells, ...places], found, { search, isPaid })]
+    .map((one) => withMovedLayers(one, search, isPaid))
+    .reduce((a, b) => (isBetter(b, a) ? b : a), found);
+}
+
+const LEVEL_STARTS = 3;
+
+interface Paid {
+  readonly search: Search;
+  readonly isPaid: () => boolean;
+}
+
+/**
+ * One run a stage with layers by compute alone, on the best few of these cells: what the bound asks for may lie far from what the played step does, so these are
+ * other starts.
+ */
+function levelOn(
+  places: readonly (readonly Unit[])[],
+  found: Candidate,
+  { search: { request, sums }, isPaid }: Paid,
+): readonly Candidate[] {
+  const { site, fixed, onCandidate } = request;
+  const { runs: _other, ...plain } = found.split;
+  if ((fixed?.runs ?? 1) !== 1) return [];
+  const level: Candidate[] = [];
+  for (const cells of new Set(places)) {
+    const bounds = stageBounds({ ...plain, cells }, site, sums);
+    if (bounds === undefined) continue;
+    const split = { ...plain, cells, bounds };
+    if (!isHeldEverywhere(split, site, sums)) continue;
+    if (!isPaid()) break;
+    const time = playedStep(split, { site, sums });
+    onCandidate?.(split, time);
+    level.push({ ...found, split, time });
   }
-  return best;
+  return level.sort(byTime).slice(0, LEVEL_STARTS);
 }
 
 /** Pipelines and replicas kept together, of units in each of these orders; none where some units stay idle. */

@@ -171,9 +171,13 @@ export function isHeldEverywhere(split: Split, site: PlanSite, sums: LayerSums):
   return true;
 }
 
-/** With one border moved by so many layers; undefined where a stage would have none. */
-export function shiftedBy(split: Split, border: number, by: number): Split | undefined {
-  const bounds = split.bounds.map((bound, at) => (at === border ? bound + by : bound));
+/** With these borders, the last one included, moved by so many layers; undefined where a stage would have none. */
+export function shiftedBy(
+  split: Split,
+  [first, last]: readonly [number, number],
+  by: number,
+): Split | undefined {
+  const bounds = split.bounds.map((bound, at) => (at >= first && at <= last ? bound + by : bound));
   const isOrdered = bounds.every((bound, at) => at === 0 || bound > (bounds[at - 1] ?? 0));
   return isOrdered ? { ...split, bounds } : undefined;
 }
@@ -188,7 +192,7 @@ export function shiftedBounds(split: Split, site: PlanSite, sums: LayerSums): Sp
     let isBetter = false;
     for (let border = 1; border < split.stages; border += 1) {
       for (const by of [-1, 1]) {
-        const tried = shiftedBy(best, border, by);
+        const tried = shiftedBy(best, [border, border], by);
         if (tried === undefined || !isHeldEverywhere(tried, site, sums)) continue;
         const ms = stepTime(tried, { site, sums }).totalMs;
         if (ms >= bestMs - 1e-9) continue;

@@ -61,9 +61,8 @@ export function withBeyond(
   return { ...note, bestGbs: found.predictedGbs, fallback };
 }
 
-/** Neither leased nor on a host that takes nothing new. */
-const emptyMask = ({ hostCondition, fullMask, leasedMask }: PoolHost): number =>
-  hostCondition === undefined ? fullMask & ~leasedMask : 0;
+/** In service, and not leased. */
+const emptyMask = ({ serviceMask, leasedMask }: PoolHost): number => serviceMask & ~leasedMask;
 
 /** The best that needs a barred GPU, on the grounds that have any. */
 function bestOf(

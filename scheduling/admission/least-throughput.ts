@@ -62,8 +62,8 @@ function bestInService(request: PendingRequest, gpus: number, { capacity, nowMs 
   const found = number === undefined ? undefined : known.best.get(key);
   if (found !== undefined) return found;
   const hosts = optionsFor(capacity, request, nowMs).types.flatMap((type) =>
-    hostsOf(type).flatMap((host): PlaceHost[] =>
-      host.hostCondition === undefined ? [{ at: host.at, freeMask: host.fullMask }] : [],
+    hostsOf(type).flatMap(({ at, serviceMask }): PlaceHost[] =>
+      serviceMask === 0 ? [] : [{ at, freeMask: serviceMask }],
     ),
   );
   const { gpus: place } = leastSpread({ ...shapeOf(request.constraints), gpus }, hosts, { spread });

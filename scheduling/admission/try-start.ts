@@ -90,7 +90,7 @@ export function tryStart(
   if (fit.kind === "wait") return fit;
   const hosts = freeHosts(fit.clusterFits, view.capacity);
   // Where there is no choice nobody is asked: the grant would wait for the answer.
-  const keepers = hosts.length > 1 ? keepersOf(request, context.ports) : undefined;
+  const keepers = hosts.length > 1 ? keepersFor(request, context.ports.keepersOf) : undefined;
   const demand = {
     ...demandOf(request, fit.gpus, view),
     ...(keepers !== undefined && { keepers }),
@@ -120,9 +120,9 @@ export function tryStart(
 const NEXT = "next in the queue";
 
 /** Only what runs on one host may be a model that Orbweaver serves. */
-const keepersOf = (
+export const keepersFor = (
   { class: jobClass, constraints, slots, tenant, name }: PendingRequest,
-  { keepersOf: known }: DecidePorts,
+  known: KeepersOf | undefined,
 ): ReadonlySet<HostId> | undefined =>
   jobClass === "inference" && constraints.isSameHost && slots === undefined
     ? known?.({ tenant, name })

@@ -7,11 +7,12 @@
 import type { HostId } from "../../domain/values/ids.ts";
 import { popCount, type HostGpus, type Lease, type Reservation } from "../../domain/lease/lease.ts";
 import type { Capacity } from "./capacity-state.ts";
+import { drainedMask } from "../ledger/rules/gpu-drains.ts";
 import { hostConditionOf } from "../ledger/rules/grant-check.ts";
 import {
   changeHost,
   keptMask,
-  setHostCondition,
+  setService,
   UNKNOWN_END_MS,
   type Hold,
   type PoolHost,
@@ -159,12 +160,16 @@ function setReserved(capacity: Capacity, host: PoolHost, reservedMask: number): 
   settleStranded(capacity, host);
 }
 
-/** A host answers again, is drained, falls silent. */
+/** A host answers again, falls silent, or is drained, whole or in part. */
 export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | undefined): void {
   const host = capacity.hosts.get(id);
-  const hostCondition = hostConditionOf(status);
-  if (host === undefined || host.hostCondition === hostCondition) return;
-  setHostCondition(host, hostCondition);
+  if (host === undefined) return;
+  const service = { hostCondition: hostConditionOf(status), drainedMask: drainedMask(status) };
+  const isSame =
+    host.hostCondition === service.hostCondition && host.drainedMask === service.drainedMask;
+  if (isSame) return;
+  setService(host, service);
+  settleStranded(capacity, host);
   noteChange(capacity, host);
   noteLeaseChange(capacity, host);
   capacity.hostVersion = capacity.version;

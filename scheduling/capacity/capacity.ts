@@ -19,7 +19,7 @@ import type {
   PoolGroup,
   TypeOptions,
 } from "./capacity-state.ts";
-import { isSuitable, shapeOf, type HostCondition } from "../ledger/rules/grant-check.ts";
+import { isSuitable, shapeOf, type Outage } from "../ledger/rules/grant-check.ts";
 import { indexFleet, type WattsBudget } from "../ledger/rules/fleet-index.ts";
 import {
   gpusIn,
@@ -161,21 +161,22 @@ export const offersAt = (
 export const largestAt = (capacity: Capacity, type: TypeOptions, level: Level): number =>
   cachedAt(capacity, type, level).largest;
 
-/** Hosts on which nothing new may start, by what hinders it, in the fleet's order. */
-export type Hindered = ReadonlyMap<HostCondition, readonly HostId[]>;
+/** Hosts on which nothing new may start, or not on all GPUs, by what hinders it, in the fleet's order. */
+export type HostsByOutage = ReadonlyMap<Outage, readonly HostId[]>;
 
 /** Of the hosts of the type. Cost: O(hosts of the type). */
-export function hinderedHosts(type: TypeOptions): Hindered {
-  const hindered = new Map<HostCondition, HostId[]>();
+export function hinderedHosts(type: TypeOptions): HostsByOutage {
+  const hostsByOutage = new Map<Outage, HostId[]>();
   for (const { pools } of type.groups) {
-    for (const { id, hostCondition } of pools.flatMap(({ hosts }) => hosts)) {
-      if (hostCondition === undefined || type.avoided.has(id)) continue;
-      const alike = hindered.get(hostCondition);
-      if (alike === undefined) hindered.set(hostCondition, [id]);
+    for (const { id, hostCondition, drainedMask } of pools.flatMap(({ hosts }) => hosts)) {
+      const outage = hostCondition ?? (drainedMask === 0 ? undefined : "gpus-drained");
+      if (outage === undefined || type.avoided.has(id)) continue;
+      const alike = hostsByOutage.get(outage);
+      if (alike === undefined) hostsByOutage.set(outage, [id]);
       else alike.push(id);
     }
   }
-  return hindered;
+  return hostsByOutage;
 }
 
 /** Free GPUs on hosts that accept new work, as if no lease held more than its share of a host's processors and memory. */
@@ -199,9 +200,9 @@ export const idleGpusOf = (type: TypeOptions): number =>
   hostsOf(type).reduce((sum, host) => sum + idleGpus(type, host), 0);
 
 const idleGpus = ({ avoided, closed }: TypeOptions, host: PoolHost): number =>
-  host.hostCondition !== undefined || avoided.has(host.id) || closed.has(host.id)
+  avoided.has(host.id) || closed.has(host.id)
     ? 0
-    : popCount(host.fullMask & ~(host.leasedMask & ~host.strandedMask));
+    : popCount(host.serviceMask & ~(host.leasedMask & ~host.strandedMask));
 
 /** The hosts of the type, in the fleet's order of clusters: of one cluster, or of all. Cost: O(hosts) once for each. */
 export function hostsOf(type: TypeOptions, cluster?: ClusterId): readonly PoolHost[] {

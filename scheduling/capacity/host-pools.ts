@@ -11,6 +11,7 @@ import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { fullMask } from "../../lib/bits.ts";
 import type { ResourceHost } from "../ledger/rules/host-resources.ts";
+import { drainedMask } from "../ledger/rules/gpu-drains.ts";
 import { hostConditionOf, type HostCondition } from "../ledger/rules/grant-check.ts";
 import type { HostStatus } from "../ledger/ledger.ts";
 import type { HostLayout, FleetLayout } from "../placement/layout.ts";
@@ -29,12 +30,12 @@ export interface Pool {
 }
 
 /**
- * `ever`: all GPUs. `idle`: of hosts on which new work may start. Of those, `unleased`: in no lease; `unreserved`: reserved for
+ * `ever`: all GPUs. `idle`: those on which new work may start. Of those, `unleased`: in no lease; `unreserved`: reserved for
  * nobody; `open`: neither.
  */
 export type Respect = "ever" | "idle" | "unleased" | "unreserved" | "open";
 
-/** Changes by `changeHost` and `setHostCondition` alone, its stamp and that of its pool by capacity-changes.ts. */
+/** Changes by `changeHost` and `setService` alone, its stamp and that of its pool by capacity-changes.ts. */
 export interface PoolHost {
   readonly id: HostId;
   readonly at: HostLayout;
@@ -43,9 +44,13 @@ export interface PoolHost {
   readonly fullMask: number;
   /** Absent where new work may start. */
   hostCondition: HostCondition | undefined;
+  /** Out of service by themselves, whatever the host's condition. */
+  drainedMask: number;
+  /** The GPUs on which new work may start, leased or not: of a host that takes nothing new, none. */
+  serviceMask: number;
   leasedMask: number;
   reservedMask: number;
-  /** What may be taken now: neither leased nor reserved, on a host where new work may start. */
+  /** What may be taken now: in service, and neither leased nor reserved. */
   freeMask: number;
   /** Where its description states processors or memory. */
   readonly resources: ResourceHost | undefined;
@@ -153,13 +158,16 @@ function openPool(
     const { id, gpuCount } = shape;
     const at = layout.get(id);
     if (at === undefined) continue;
+    const status = hostStatuses.get(id);
     const host: PoolHost = {
       id,
       at,
       pool,
       gpuCount,
       fullMask: fullMask(gpuCount),
-      hostCondition: hostConditionOf(hostStatuses.get(id)),
+      hostCondition: hostConditionOf(status),
+      drainedMask: drainedMask(status),
+      serviceMask: 0,
       leasedMask: 0,
       reservedMask: 0,
       freeMask: 0,
@@ -168,7 +176,7 @@ function openPool(
       leasesChangedAt: 0,
       holds: new Map(),
     };
-    host.freeMask = openMask(host);
+    settleService(host);
     count(host, 1);
     hosts.push(host);
   }
@@ -178,23 +186,26 @@ function openPool(
 
 /** GPUs of the host in each respect. */
 export function gpusIn(host: PoolHost, respect: Respect): number {
-  const full = host.fullMask;
-  if (respect === "ever") return host.gpuCount;
-  if (host.hostCondition !== undefined) return 0;
+  const { serviceMask } = host;
   switch (respect) {
-    case "idle":
+    case "ever":
       return host.gpuCount;
+    case "idle":
+      return popCount(serviceMask);
     case "unleased":
-      return popCount(full & ~host.leasedMask);
+      return popCount(serviceMask & ~host.leasedMask);
     case "unreserved":
-      return popCount(full & ~host.reservedMask);
+      return popCount(serviceMask & ~host.reservedMask);
     case "open":
       return popCount(host.freeMask);
   }
 }
 
-const openMask = ({ hostCondition, fullMask: all, leasedMask, reservedMask }: PoolHost): number =>
-  hostCondition === undefined ? all & ~(leasedMask | reservedMask) : 0;
+function settleService(host: PoolHost): void {
+  const { hostCondition, fullMask: all, drainedMask: drained, leasedMask, reservedMask } = host;
+  host.serviceMask = hostCondition === undefined ? all & ~drained : 0;
+  host.freeMask = host.serviceMask & ~(leasedMask | reservedMask);
+}
 
 /** Set apart and in no lease: the GPUs for which watts are kept. */
 export const keptMask = ({ fullMask: all, leasedMask, reservedMask }: PoolHost): number =>
@@ -207,10 +218,10 @@ export function changeHost(
   host: PoolHost,
   { leasedMask = host.leasedMask, reservedMask = host.reservedMask }: HostChange,
 ): void {
-  const { hostCondition, fullMask: all, leasedMask: wasLeased, reservedMask: wasReserved } = host;
+  const { serviceMask: all, leasedMask: wasLeased, reservedMask: wasReserved } = host;
   host.leasedMask = leasedMask;
   host.reservedMask = reservedMask;
-  if (hostCondition !== undefined) return;
+  if (all === 0) return;
   const { unleased, unreserved, open } = host.pool.tallies;
   const wasFree = host.freeMask;
   host.freeMask = all & ~(leasedMask | reservedMask);
@@ -227,25 +238,21 @@ function move(tally: Tally, before: number, after: number): void {
   add(tally, to, 1);
 }
 
-export function setHostCondition(host: PoolHost, hostCondition: HostCondition | undefined): void {
+export function setService(
+  host: PoolHost,
+  { hostCondition, drainedMask: drained }: Pick<PoolHost, "hostCondition" | "drainedMask">,
+): void {
   count(host, -1);
   host.hostCondition = hostCondition;
-  host.freeMask = openMask(host);
+  host.drainedMask = drained;
+  settleService(host);
   count(host, 1);
 }
 
 function count(host: PoolHost, sign: 1 | -1): void {
   const { tallies } = host.pool;
   add(tallies.ever, host.gpuCount, sign);
-  if (host.hostCondition !== undefined) {
-    for (const respect of IN_USE) add(tallies[respect], 0, sign);
-    return;
-  }
-  const full = host.fullMask;
-  add(tallies.idle, host.gpuCount, sign);
-  add(tallies.unleased, popCount(full & ~host.leasedMask), sign);
-  add(tallies.unreserved, popCount(full & ~host.reservedMask), sign);
-  add(tallies.open, popCount(host.freeMask), sign);
+  for (const respect of IN_USE) add(tallies[respect], gpusIn(host, respect), sign);
 }
 
 const IN_USE = ["idle", "unleased", "unreserved", "open"] as const;

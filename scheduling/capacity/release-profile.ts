@@ -107,15 +107,14 @@ export const NOTHING: EndProfile = { free: 0, ends: [] };
 
 /** The GPUs of a host that are free or in opportunistic use by then and reserved for no other job. */
 export function freeBy(
-  { hostCondition, fullMask, leasedMask, reservedMask, holds }: PoolHost,
+  { serviceMask, leasedMask, reservedMask, holds }: PoolHost,
   { atMs, nowMs, ownMask = 0 }: FreeBy,
 ): number {
-  if (hostCondition !== undefined) return 0;
-  const notMine = reservedMask & ~ownMask;
-  let mask = fullMask & ~(leasedMask | notMine);
+  const usable = serviceMask & ~(reservedMask & ~ownMask);
+  let mask = usable & ~leasedMask;
   for (const hold of holds.values()) {
     const isOver = Math.max(nowMs, hold.endAtMs) <= atMs;
-    mask |= (isOver ? hold.mask : hold.opportunisticMask) & ~notMine;
+    mask |= (isOver ? hold.mask : hold.opportunisticMask) & usable;
   }
   return mask;
 }
@@ -169,12 +168,12 @@ export function unreservedIn(type: TypeOptions, cluster: ClusterId): EndProfile 
 
 function unreservedOn(hosts: readonly PoolHost[]): EndProfile {
   const tally: Tally = { free: 0, ends: new Map() };
-  for (const { hostCondition, freeMask, reservedMask, holds } of hosts) {
-    if (hostCondition !== undefined) continue;
+  for (const { serviceMask, freeMask, reservedMask, holds } of hosts) {
+    const unreserved = serviceMask & ~reservedMask;
     tally.free += popCount(freeMask);
     for (const { mask, endAtMs, opportunisticMask } of holds.values()) {
-      tally.free += popCount(opportunisticMask & ~reservedMask);
-      const gpus = popCount(mask & ~opportunisticMask & ~reservedMask);
+      tally.free += popCount(opportunisticMask & unreserved);
+      const gpus = popCount(mask & ~opportunisticMask & unreserved);
       if (gpus > 0) addEnd(tally, endAtMs, gpus);
     }
   }

@@ -22,7 +22,7 @@ import type { Hold, PoolHost, Respect } from "./host-pools.ts";
 
 /** Settles anew which GPUs of the host are stranded; the mask of its leased GPUs with these. */
 export function strand(host: PoolHost, uneven: UnevenHosts): number {
-  const { holds, resources, fullMask, reservedMask } = host;
+  const { holds, resources, fullMask, drainedMask, reservedMask } = host;
   let leased = 0;
   for (const [name, hold] of holds) {
     const own = ownMask(hold);
@@ -31,7 +31,7 @@ export function strand(host: PoolHost, uneven: UnevenHosts): number {
   }
   host.strandedMask = 0;
   if (resources === undefined || !uneven.has(host.id)) return leased;
-  const free = fullMask & ~leased;
+  const free = fullMask & ~(leased | drainedMask);
   const otherGpus = popCount(leased);
   const usable = gpusWithinResources(resources, { need: undefined, uneven, otherGpus });
   let open = popCount(free) - usable;
@@ -57,12 +57,11 @@ export function usableMask(
   respect: Respect,
   { need, uneven }: { readonly need: GpuNeed; readonly uneven: UnevenHosts },
 ): number {
-  const { resources, hostCondition, fullMask, leasedMask, strandedMask, reservedMask } = host;
-  if (respect !== "ever" && hostCondition !== undefined) return 0;
+  const { resources, fullMask, serviceMask, leasedMask, strandedMask, reservedMask } = host;
   const leased = leasedMask & ~strandedMask;
   const others = { ever: 0, idle: 0, unleased: leased, unreserved: reservedMask };
   const other = respect === "open" ? leased | reservedMask : others[respect];
-  const free = fullMask & ~other;
+  const free = (respect === "ever" ? fullMask : serviceMask) & ~other;
   if (resources === undefined) return free;
   const isBesideLeases = respect === "unleased" || respect === "open";
   return lowestBits(

@@ -27,8 +27,11 @@ export const DECIDE_LIMITS: CycleLimits = {
 /** The same decisions, for those who read no reasons: no decision depends on one. */
 export const SILENT_LIMITS: CycleLimits = { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 };
 
-/** Some hundred kinds of requests at the front of the queue: a few milliseconds. */
-const BASELINE_LIMITS: CycleLimits = { maxCandidates: 6_000, maxReasons: 0, freshReasons: 0 };
+/**
+ * More than a fleet holds: the baseline takes the earliest first, and what it did not come to would wait for as long as it has to answer. A request whose like was looked at costs one, so a few
+ * milliseconds; thousands of which none is like another take some hundred.
+ */
+const BASELINE_LIMITS: CycleLimits = { maxCandidates: 40_000, maxReasons: 0, freshReasons: 0 };
 
 /** How each method decides. */
 export const METHODS: Readonly<

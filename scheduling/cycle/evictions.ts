@@ -48,6 +48,7 @@ export function preempt(
   { gang, code, own }: Waiting,
 ): EvictionSet | undefined {
   const { view, options, placeLater } = input;
+  const { keepersOf } = options.ports;
   const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
   const isSettled = own !== undefined && own.kind !== "backfill" && own.kind !== "replace";
   if (!mayHelp || isSettled) return undefined;
@@ -65,6 +66,7 @@ export function preempt(
       place,
       placeLater,
       rights: some,
+      ...(keepersOf && { keepersOf }),
       ...(order && { order }),
       alone: (attempt) => withoutOwn(reservations, gang.jobId, attempt),
       ...(behind && { behind }),

@@ -48,7 +48,7 @@ export function openSchedulerCache(
   policy: QueuePolicy,
   { isDismissing = true }: { readonly isDismissing?: boolean } = {},
 ): SchedulerCache {
-  const { requests, shape, leases, holds } = ledger;
+  const { requests, leases, holds } = ledger;
   const sizes = new Map<number, number>();
   const inference = new Set<JobId>();
   for (const request of requests.values()) {
@@ -58,12 +58,7 @@ export function openSchedulerCache(
   const capacity = openCapacity(ledger);
   return {
     capacity,
-    queue: policy.open({
-      requests: startable(requests.values(), holds),
-      tenants: shape.tenants,
-      ...(shape.policy !== undefined && { policy: shape.policy }),
-      kindOf: isDismissing ? kindOf : "none",
-    }),
+    queue: openQueue(ledger, policy, isDismissing ? kindOf : "none"),
     holds,
     labels: openLabels(),
     runningGpus: runningGpusOf(leases.values()),
@@ -73,6 +68,19 @@ export function openSchedulerCache(
     victims: openVictimIndex(ledger, capacity.index),
   };
 }
+
+/** The requests that may start. `kindOf`: as `QueueView` has it. */
+export const openQueue = (
+  { requests, shape, holds }: Ledger,
+  policy: QueuePolicy,
+  kindOf: Kind | "none",
+): Queue =>
+  policy.open({
+    requests: startable(requests.values(), holds),
+    tenants: shape.tenants,
+    ...(shape.policy !== undefined && { policy: shape.policy }),
+    kindOf,
+  });
 
 function* startable(
   requests: Iterable<PendingRequest>,

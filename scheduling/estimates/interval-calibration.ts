@@ -3,15 +3,17 @@
  *
  * The plays contain the randomness of run times and arrivals. They do not know that future jobs may differ from past ones, so their
  * intervals are too narrow, and biased for as long as the workload is. Nor do they know what a job's own wait has shown of it: one that
- * has waited for long waits for long. So the middle of an estimate is the geometric mean of the plays' median, of their latest start and of
- * the time waited so far, which counts as the median while it is shorter (`withWait`). The method is conformal prediction:
- * a score is the distance of a true start from that middle, in logarithms of the time since the question. The interval reaches from the 10th to the 90th percentile of the scores, and its median is
- * their median. If the next start resembles the scored ones, it lies in the interval with the wanted probability, however good or bad the
- * plays are.
- * The scores come from the fleet's own last estimates (start-estimates.ts), so they follow the workload; of these those `NEIGHBOURS` count whose
- * latest start was nearest to the latest of this one, because short waits err otherwise than long ones. A job that still waits counts as
- * later than now, by the product-limit estimate (Kaplan and Meier); without it the long waits would be missing. While there are few
- * scores, the stretch of traces stands for `PRIOR_SCORES` of them. Cost: O(scores · log scores) a stretch, O(1) an interval.
+ * has waited for long waits for long. So the middle of an estimate is the mean of all plays' starts and, with a weight of a third, of the
+ * time waited so far, which counts as the plays' mean while it is shorter (`withWait`); all in logarithms of the time since the question.
+ * The method is conformal prediction: a score is the distance of a true start from that middle, the interval reaches from the 10th to the
+ * 90th percentile of the scores, and its median is their median. If the next start resembles the scored ones, it lies in the interval with
+ * the wanted probability, however good or bad the plays are.
+ * The scores come from the fleet's own last estimates (start-estimates.ts), so they follow the workload; of these those `NEIGHBOURS` count
+ * whose middles were nearest to this one, because short waits err otherwise than long ones. Where long estimates came out too long and short
+ * ones too short, the scores are first moved along the line that says so (`pullOf`): estimates that say little of a single job are drawn to
+ * the mean. A job that still waits counts as later than now, by the product-limit estimate (Kaplan and Meier); without it the long waits
+ * would be missing. The stretch of traces stands for some scores more: the estimates of one time err together, and a tenth of few scores is
+ * left to chance. Cost: O(scores · log scores) a stretch, O(1) an interval.
  */
 
 import type { PendingRequest } from "../../domain/lease/plan.ts";
@@ -31,9 +33,15 @@ export interface Score {
   readonly isOpen?: boolean;
 }
 
-/** Fitted on windows of Philly, Helios and Chronus (docs/decisions/0156). */
-export const FITTED: Stretch = Object.freeze({ from: -1.2, median: 0, to: 1.2 });
-const PRIOR_SCORES = 8;
+/** About as far as the starts of other traces lay from such middles (docs/decisions/0225). */
+export const FITTED: Stretch = Object.freeze({ from: -1.5, median: 0, to: 1.5 });
+/** How many scores the stretch of traces stands for: in the median, and in the reach on either side of it, which takes more scores to see. */
+const PRIOR_MEDIANS = 8;
+const PRIOR_REACHES = 32;
+/** Of the middle of an estimate, the part of the wait so far. */
+const WAIT_SHARE = 1 / 3;
+/** The line through scores is drawn as if so many more, whose middles lie one from the mean, showed none. */
+const FLAT_SCORES = 32;
 /** Enough to bear a tenth on either side, although estimates of one time err together. */
 const NEIGHBOURS = 64;
 const COVERAGE = 0.8;
@@ -44,17 +52,26 @@ const LEAST_MS = 10_000;
 const LATEST_MS = 30 * 86_400_000;
 const EPSILON = 1e-9;
 
+/** Of plays, with the mean of their starts (`meanStart`). */
+export interface PlayedInterval extends Interval {
+  readonly meanMs: number;
+}
+
+/** The mean of the starts of plays in logarithms; one that saw no start is taken to have seen it at its horizon. `startsMs` is not empty. */
+export const meanStart = (startsMs: readonly number[], nowMs: number): number =>
+  atOf(meanOf(startsMs.map((startMs) => sinceLog(startMs, nowMs))), nowMs);
+
 /** The estimate with the wait so far in its middle, as fleets keep it and as it is scored. Without a median it stays as it is. */
-export function withWait<Estimate extends Interval>(
-  estimate: Estimate,
+export function withWait<Estimate extends PlayedInterval>(
+  { meanMs, ...estimate }: Estimate,
   { requestedAtMs }: Pick<PendingRequest, "requestedAtMs">,
   nowMs: number,
-): Estimate {
+): Omit<Estimate, "meanMs"> {
   const { fromMs, medianMs, toMs } = estimate;
   if (medianMs === Infinity) return estimate;
-  const median = sinceLog(medianMs, nowMs);
-  const waited = Math.max(median, sinceLog(nowMs, requestedAtMs));
-  const middleMs = atOf((median + sinceLog(toMs, nowMs) + waited) / 3, nowMs);
+  const mean = sinceLog(meanMs, nowMs);
+  const waited = Math.max(mean, sinceLog(nowMs, requestedAtMs));
+  const middleMs = atOf(mean + WAIT_SHARE * (waited - mean), nowMs);
   return {
     ...estimate,
     fromMs: Math.min(fromMs, middleMs),
@@ -63,39 +80,60 @@ export function withWait<Estimate extends Interval>(
   };
 }
 
-/** The stretch that this fleet's own past estimates of such plays give now. */
+/** The stretch that this fleet's own past estimates give an estimate with this middle now. */
 export function learnedStretch(
   ownEstimates: readonly KeptEstimate[],
-  { toMs }: Pick<Interval, "toMs">,
+  { medianMs }: Pick<Interval, "medianMs">,
   nowMs: number,
 ): Stretch {
-  const longest = sinceLog(toMs, nowMs);
-  const awayOf = (each: KeptEstimate): number =>
-    Math.abs(sinceLog(each.toMs, each.askedAtMs) - longest);
-  const scores = ownEstimates
-    .flatMap((each) => {
-      const score = scoreNow(each, nowMs);
-      return score === undefined ? [] : [{ score, away: awayOf(each) }];
-    })
-    .sort((a, b) => a.away - b.away)
-    .slice(0, NEIGHBOURS)
-    .map(({ score }) => score);
-  const called = stretchOf(scores);
-  const mixed = (own: number, fitted: number): number =>
-    (scores.length * own + PRIOR_SCORES * fitted) / (scores.length + PRIOR_SCORES);
+  const middle = sinceLog(medianMs, nowMs);
+  const near = ownEstimates
+    .flatMap((each) => scoreNow(each, nowMs) ?? [])
+    .sort((a, b) => Math.abs(a.middle - middle) - Math.abs(b.middle - middle))
+    .slice(0, NEIGHBOURS);
+  const pull = pullOf(near);
+  const called = stretchOf(
+    near.map(({ off, middle: its, isOpen }) => ({ off: off + pull * (middle - its), isOpen })),
+  );
+  const mixed = (own: number, fitted: number, prior: number): number =>
+    (near.length * own + prior * fitted) / (near.length + prior);
+  const median = mixed(called.median, FITTED.median, PRIOR_MEDIANS);
   return {
-    from: mixed(called.from, FITTED.from),
-    median: mixed(called.median, FITTED.median),
-    to: mixed(called.to, FITTED.to),
+    from: median - mixed(called.median - called.from, FITTED.median - FITTED.from, PRIOR_REACHES),
+    median,
+    to: median + mixed(called.to - called.median, FITTED.to - FITTED.median, PRIOR_REACHES),
   };
 }
 
-function scoreNow(each: KeptEstimate, nowMs: number): Score | undefined {
+/** A score with the middle of its estimate, in logarithms. */
+interface PlacedScore extends Score {
+  readonly isOpen: boolean;
+  readonly middle: number;
+}
+
+/**
+ * By how much scores change while their middles rise by one: the slope of least squares, shrunk towards none. Between −1, where the middle
+ * says nothing of the start, and 0: middles that lie too near to each other are left as they are.
+ */
+function pullOf(scores: readonly PlacedScore[]): number {
+  const meanMiddle = meanOf(scores.map(({ middle }) => middle));
+  const meanOff = meanOf(scores.map(({ off }) => off));
+  let both = 0;
+  let own = FLAT_SCORES;
+  for (const { middle, off } of scores) {
+    both += (middle - meanMiddle) * (off - meanOff);
+    own += (middle - meanMiddle) ** 2;
+  }
+  return Math.max(-1, Math.min(0, both / own));
+}
+
+function scoreNow(each: KeptEstimate, nowMs: number): PlacedScore | undefined {
   const { askedAtMs, outcome } = each;
   const isOpen = outcome.kind === "waits";
   const startMs = isOpen ? nowMs : outcome.atMs;
   const off = scoreOf(each, { nowMs: askedAtMs, startMs });
-  return off === undefined ? undefined : { off, ...(isOpen && { isOpen }) };
+  if (off === undefined) return undefined;
+  return { off, isOpen, middle: sinceLog(each.medianMs, askedAtMs) };
 }
 
 /** The estimate with its interval moved and stretched. An infinite end stays infinite. */
@@ -154,5 +192,8 @@ export function stretchOf(scores: readonly Score[], coverage = COVERAGE): Stretc
 
 const sinceLog = (atMs: number, nowMs: number): number =>
   Math.log(LEAST_MS + Math.min(LATEST_MS, Math.max(0, atMs - nowMs)));
+
+const meanOf = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 
 const atOf = (log: number, nowMs: number): number => nowMs + Math.max(0, Math.exp(log) - LEAST_MS);

@@ -15,9 +15,11 @@ import { DECIDE_POLICIES } from "../cycle/decide.ts";
 import { openSchedulerCache } from "../cycle/scheduler-cache.ts";
 import { dueTo, heldIn, isSameClass, surplusOf } from "../fairness/holdings.ts";
 import { BUDGET_MS, preemptionOf, spentBudget } from "../ledger/apply/apply-evictions.ts";
+import { fullMask } from "../../lib/bits.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { classFlow, tenantFlow } from "../ledger/rules/flow.ts";
+import { drainedMask } from "../ledger/rules/gpu-drains.ts";
 import { hostConditionOf, isSuitable, largestAcceptable } from "../ledger/rules/grant-check.ts";
 import { isAffordable, openPreemption, type PreemptionAccount } from "../preemption/account.ts";
 import { evictableAtMs, lossOf } from "../preemption/eviction-cost.ts";
@@ -265,7 +267,7 @@ function numbersOf(
   }
 }
 
-/** GPUs in no lease, on hosts that suit the request and on which work may start. */
+/** GPUs in service and in no lease, on hosts that suit the request and on which work may start. */
 function freeFor(
   request: PendingRequest,
   { index, usage }: Capacity,
@@ -274,8 +276,9 @@ function freeFor(
   let gpus = 0;
   for (const place of index.places.values()) {
     const { id, gpuCount } = place.host;
-    if (!isSuitable(request, place) || hostConditionOf(hosts.get(id)) !== undefined) continue;
-    gpus += gpuCount - popCount(usage.taken.get(id) ?? 0);
+    const status = hosts.get(id);
+    if (!isSuitable(request, place) || hostConditionOf(status) !== undefined) continue;
+    gpus += popCount(fullMask(gpuCount) & ~(drainedMask(status) | (usage.taken.get(id) ?? 0)));
   }
   return gpus;
 }

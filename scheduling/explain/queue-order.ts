@@ -5,17 +5,21 @@
  * work may start. Cost: O(ledger + n log n) for n requests.
  */
 
+import { drainedMask } from "../ledger/rules/gpu-drains.ts";
 import { hostConditionOf } from "../ledger/rules/grant-check.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { JobId } from "../../domain/values/ids.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
-import { openSchedulerCache, type SchedulerCache } from "../cycle/scheduler-cache.ts";
+import { fullMask } from "../../lib/bits.ts";
+import { openQueue } from "../cycle/scheduler-cache.ts";
 import type { Policies } from "../cycle/cycle.ts";
 import { DECIDE_POLICIES } from "../cycle/decide.ts";
 import { dueTo, openHoldings } from "../fairness/holdings.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { indexFleet, type FleetIndex } from "../ledger/rules/fleet-index.ts";
+import { indexFleet } from "../ledger/rules/fleet-index.ts";
 import { holdOf } from "../ledger/rules/queue-holds.ts";
+import { runningGpusOf } from "../ledger/rules/service-account.ts";
 import { tenantFlow } from "../ledger/rules/flow.ts";
 import { deficitsOf, type ClassDeficit, type TenantDeficit } from "../fairness/flow-deficits.ts";
 
@@ -49,9 +53,8 @@ export function queueOrder(
   nowMs: number,
   { queue }: Pick<Policies, "queue"> = DECIDE_POLICIES,
 ): QueueOrder {
-  const cache = openSchedulerCache(ledger, queue);
-  const shares = sharesNow(ledger, nowMs, cache.capacity.index);
-  const line = [...inOrder(cache, ledger, nowMs)].map((request) => {
+  const shares = sharesNow(ledger, nowMs);
+  const line = [...inOrder(ledger, nowMs, queue)].map((request) => {
     const reason = ledger.reasons.get(request.jobId);
     const isReserved = ledger.reservations?.has(request.jobId) === true;
     return { request, isReserved, ...(reason !== undefined && { reason }) };
@@ -63,11 +66,14 @@ export function queueOrder(
 export function sharesNow(
   ledger: Ledger,
   nowMs: number,
-  index: FleetIndex = indexFleet(ledger.shape),
 ): Pick<QueueOrder, "usableGpus" | "classes"> {
+  const index = indexFleet(ledger.shape);
   let usableGpus = 0;
-  for (const { host } of index.places.values())
-    if (hostConditionOf(ledger.hosts.get(host.id)) === undefined) usableGpus += host.gpuCount;
+  for (const { host } of index.places.values()) {
+    const status = ledger.hosts.get(host.id);
+    if (hostConditionOf(status) === undefined)
+      usableGpus += popCount(fullMask(host.gpuCount) & ~drainedMask(status));
+  }
   const holdings = openHoldings(ledger, index, usableGpus);
   const shared = (flow: string, runningGpus: number): Shared => {
     const dueGpus = dueTo(holdings, flow);
@@ -94,20 +100,20 @@ export function placesInQueue(
   }: { readonly nowMs: number } & Partial<Pick<Policies, "queue">>,
 ): ReadonlyMap<JobId, number> {
   const places = new Map<JobId, number>();
-  for (const { jobId } of inOrder(openSchedulerCache(ledger, queue), ledger, nowMs))
-    places.set(jobId, places.size + 1);
+  for (const { jobId } of inOrder(ledger, nowMs, queue)) places.set(jobId, places.size + 1);
   return places;
 }
 
 /** The requests in the order in which a cycle begins now, and behind them those that are held. */
 function* inOrder(
-  cache: SchedulerCache,
-  { service, holds, requests }: Ledger,
+  ledger: Ledger,
   nowMs: number,
+  queue: Policies["queue"],
 ): Generator<PendingRequest> {
-  const cursor = cache.queue.order(nowMs, {
+  const { service, holds, requests, leases } = ledger;
+  const cursor = openQueue(ledger, queue, "none").order(nowMs, {
     ...(service !== undefined && { service }),
-    runningGpus: new Map(cache.runningGpus),
+    runningGpus: runningGpusOf(leases.values()),
   });
   for (let request = cursor.next(); request !== undefined; request = cursor.next()) yield request;
   for (const request of requests.values()) if (holdOf(holds, request) !== undefined) yield request;

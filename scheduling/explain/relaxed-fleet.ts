@@ -6,22 +6,27 @@
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
-import { hostConditionOf, isSuitable, type HostCondition } from "../ledger/rules/grant-check.ts";
+import { outageOf, isSuitable, type Outage } from "../ledger/rules/grant-check.ts";
 import { indexFleet } from "../ledger/rules/fleet-index.ts";
 import type { HostStatus, Ledger } from "../ledger/ledger.ts";
 
-/** The hosts of the ledger as if those that suit the request and are in this condition were ready, with their names. */
+/** The hosts of the ledger as if those that suit the request and are out so were ready, with their names. */
 export function withReadyHosts(
   { hosts, shape }: Ledger,
   request: PendingRequest,
-  hostCondition: HostCondition,
+  outage: Outage,
 ): { readonly hosts: Ledger["hosts"]; readonly names: readonly HostId[] } {
   const names = [...indexFleet(shape).places.values()]
     .filter((place) => isSuitable(request, place))
     .map(({ host }) => host.id)
-    .filter((id) => hostConditionOf(hosts.get(id)) === hostCondition);
+    .filter((id) => outageOf(hosts.get(id)) === outage);
   const changed = new Map(hosts);
-  for (const id of names) changed.set(id, { agent: SOME_AGENT, ...undrained(hosts.get(id)) });
+  for (const id of names) {
+    const { gpuDrains } = hosts.get(id) ?? {};
+    // A drain of the host and drains of its GPUs end apart.
+    const kept = outage === "gpus-drained" || gpuDrains === undefined ? {} : { gpuDrains };
+    changed.set(id, { agent: SOME_AGENT, ...undrained(hosts.get(id)), ...kept });
+  }
   return { hosts: changed, names };
 }
 

@@ -17,7 +17,7 @@ import { ms } from "../../domain/values/units.ts";
 import { runCycle, type DecidePorts, type Policies } from "../cycle/cycle.ts";
 import { DECIDE_POLICIES, SILENT_LIMITS } from "../cycle/decide.ts";
 import { placeFor } from "../cycle/policies.ts";
-import type { HostCondition } from "../ledger/rules/grant-check.ts";
+import type { Outage } from "../ledger/rules/grant-check.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { relaxed } from "./relaxed-constraints.ts";
 import { withoutMaintenance, withoutQuota, withoutWatts, withReadyHosts } from "./relaxed-fleet.ts";
@@ -189,8 +189,9 @@ const fewerConstraints = (trial: Trial): Change[] =>
 const clustersOf = ({ gpus }: PlanItem): string =>
   [...new Set(gpus.map(({ host }) => clusterOf(host)))].join(", ");
 
-const HOST_REMEDIES: readonly (readonly [HostCondition, string])[] = [
+const HOST_REMEDIES: readonly (readonly [Outage, string])[] = [
   ["drained", "undrain"],
+  ["gpus-drained", "undrain the GPUs of"],
   ["agentless", "start agents on"],
   ["silent", "bring back the agents of"],
   ["fenced", "start the agents of"],

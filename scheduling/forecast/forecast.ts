@@ -12,7 +12,12 @@
 import type { JobId } from "../../domain/values/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { arrivalsOf } from "../estimates/arrival-rates.ts";
-import { learnedStretch, stretched, withWait } from "../estimates/interval-calibration.ts";
+import {
+  learnedStretch,
+  meanStart,
+  stretched,
+  withWait,
+} from "../estimates/interval-calibration.ts";
 import type { DecidePorts, Policies } from "../cycle/cycle.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { runTimesOf } from "../estimates/run-times.ts";
@@ -50,6 +55,12 @@ export interface Forecast {
   readonly learned: number;
 }
 
+/** What the plays alone say. */
+export interface PlayedForecast extends Forecast {
+  /** Mean of their starts, in logarithms of the time until them. */
+  readonly meanMs: number;
+}
+
 /** One forecast for each of these jobs that waits in the ledger. */
 export const forecast = (
   ledger: Ledger,
@@ -59,7 +70,7 @@ export const forecast = (
 
 /** The plays' intervals with the waits so far, each stretched by what this fleet has learned of such. */
 export const calibrated = (
-  played: readonly Forecast[],
+  played: readonly PlayedForecast[],
   ledger: Ledger,
   nowMs: number,
 ): readonly Forecast[] =>
@@ -69,13 +80,13 @@ export const calibrated = (
 
 /** What the plays say and what the jobs' waits so far add to it: the fleet's own estimates are kept so. */
 export const awaited = (
-  played: readonly Forecast[],
+  played: readonly PlayedForecast[],
   { requests }: Pick<Ledger, "requests">,
   nowMs: number,
 ): readonly Forecast[] =>
-  played.map((each) => {
+  played.flatMap((each) => {
     const request = requests.get(each.jobId);
-    return request === undefined ? each : withWait(each, request, nowMs);
+    return request === undefined ? [] : [withWait(each, request, nowMs)];
   });
 
 /** The intervals of the plays alone. All jobs share the plays. */
@@ -83,7 +94,7 @@ export function playForward(
   ledger: Ledger,
   jobs: Iterable<JobId>,
   options: ForecastOptions,
-): readonly Forecast[] {
+): readonly PlayedForecast[] {
   const { nowMs } = options;
   const { seed, samples, maxDecisions, horizonMs } = { ...FORECAST_DEFAULTS, ...options };
   const targets = [...new Set(jobs)].filter((job) => ledger.requests.has(job));
@@ -125,6 +136,7 @@ export function playForward(
       fromMs: fromMs ?? none,
       medianMs: medianMs ?? none,
       toMs: toMs ?? none,
+      meanMs: times.length === 0 ? none : meanStart(times, nowMs),
       plays,
       runs: notes.length,
       learned,

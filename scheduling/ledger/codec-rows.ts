@@ -67,7 +67,8 @@ export type HostRow = readonly [
   /** Of a fenced host, which cannot be silent: since when it is fenced. */
   silentSinceMs?: number | null,
   lastEpoch?: string | null,
-  toldAtMs?: number,
+  toldAtMs?: number | null,
+  gpuDrains?: readonly (readonly [mask: number, reason: string, sinceMs: number])[],
 ];
 /** The names of its queues have `MARK` for the epoch. */
 export type AgentRow = readonly [
@@ -256,6 +257,7 @@ export function packHost(
     fencedAtMs,
     lastEpoch,
     toldAtMs,
+    gpuDrains,
   }: HostStatus,
   shared: Shared,
 ): HostRow {
@@ -266,6 +268,10 @@ export function packHost(
   ] as const;
   const sinceMs = isFenced === true ? fencedAtMs : silentSinceMs;
   const rest = [drainReason ?? null, fenceMs ?? null, sinceMs ?? null] as const;
+  if (gpuDrains !== undefined) {
+    const drains = gpuDrains.map(({ mask, reason, sinceMs: at }) => [mask, reason, at] as const);
+    return [...row, ...rest, lastEpoch ?? null, toldAtMs ?? null, drains];
+  }
   if (toldAtMs !== undefined) return [...row, ...rest, lastEpoch ?? null, toldAtMs];
   if (lastEpoch !== undefined) return [...row, ...rest, lastEpoch];
   if (sinceMs !== undefined) return [...row, ...rest];
@@ -274,7 +280,7 @@ export function packHost(
 }
 
 export function unpackHost(
-  [host, agent, flags, drainReason, fenceMs, sinceMs, lastEpoch, toldAtMs]: HostRow,
+  [host, agent, flags, drainReason, fenceMs, sinceMs, lastEpoch, toldAtMs, drains]: HostRow,
   names: Tables,
 ): readonly [HostId, HostStatus] {
   const isFenced = (flags & FENCED) !== 0;
@@ -289,7 +295,10 @@ export function unpackHost(
       ...(isFenced && { isFenced }),
       ...(isThere(sinceMs) && isFenced && { fencedAtMs: sinceMs }),
       ...(isThere(lastEpoch) && { lastEpoch }),
-      ...(toldAtMs !== undefined && { toldAtMs }),
+      ...(isThere(toldAtMs) && { toldAtMs }),
+      ...(drains !== undefined && {
+        gpuDrains: drains.map(([mask, reason, at]) => ({ mask, reason, sinceMs: at })),
+      }),
     }),
   ];
 }

@@ -106,6 +106,7 @@ export function keptStatus(from: HostStatus): HostStatus {
   const status: Writable<HostStatus> = { isDrained: from.isDrained };
   if (from.agent !== undefined) status.agent = from.agent;
   if (from.drainReason !== undefined) status.drainReason = from.drainReason;
+  if (from.gpuDrains !== undefined) status.gpuDrains = from.gpuDrains;
   if (from.fenceMs !== undefined) status.fenceMs = from.fenceMs;
   if (from.silentSinceMs !== undefined) status.silentSinceMs = from.silentSinceMs;
   if (from.isFenced !== undefined) status.isFenced = from.isFenced;

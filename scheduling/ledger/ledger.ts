@@ -33,6 +33,7 @@ import type { Ms } from "../../domain/values/units.ts";
 import type { AgentAddress, ServingModel } from "../../domain/lease/inbox-entry.ts";
 import type { StartEstimate } from "../../domain/lease/start-estimate.ts";
 import type { Intake } from "./intake.ts";
+import type { Drain, WithGpuDrains } from "./rules/gpu-drains.ts";
 import type { KeptEstimate } from "./rules/start-estimates.ts";
 
 /**
@@ -40,7 +41,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 10;
+export const NEWEST_RULES = 11;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;
@@ -252,7 +253,7 @@ export interface EvictionNote {
   readonly lostGpuSeconds: number;
 }
 
-export interface HostStatus {
+export interface HostStatus extends WithGpuDrains {
   /** The agent that answers for the host; absent until one has registered it. */
   readonly agent?: AgentAddress;
   /** No new grants here; what runs goes on. */
@@ -315,13 +316,7 @@ export type LedgerEvent =
       readonly gone: readonly LeaseId[];
       readonly nowMs: number;
     }
-  | {
-      readonly kind: "drain";
-      readonly hosts: readonly HostId[];
-      readonly reason: string;
-      readonly nowMs: number;
-    }
-  | { readonly kind: "undrain"; readonly hosts: readonly HostId[]; readonly nowMs: number }
+  | (Drain & { readonly nowMs: number })
   /** Orders to give up GPUs were delivered to these leases' jobs; `gone`: the job is closed, the lease is released. */
   | {
       readonly kind: "evictions-sent";

@@ -16,12 +16,13 @@ export const RECOVER_AFTER_MS: readonly number[] = [0, 60_000, 600_000];
 /** The parts that are kept: the description, what operators have stated about hosts, and what they hold of the queue. */
 export function ledgerAfterLoss(lost: Ledger): Ledger {
   const hosts = [...lost.hosts].flatMap(([host, status]) => {
-    const { isDrained, drainReason, isFenced, fencedAtMs } = status;
-    if (!isDrained && isFenced !== true) return [];
+    const { isDrained, drainReason, gpuDrains, isFenced, fencedAtMs } = status;
+    if (!isDrained && gpuDrains === undefined && isFenced !== true) return [];
     const newest = newestEpochOf(status);
     const hostStatus: HostStatus = {
       isDrained,
       ...(drainReason !== undefined && { drainReason }),
+      ...(gpuDrains !== undefined && { gpuDrains }),
       ...(isFenced === true && { isFenced }),
       ...(fencedAtMs !== undefined && { fencedAtMs }),
       ...(isFenced === true && newest !== undefined && { lastEpoch: newest }),

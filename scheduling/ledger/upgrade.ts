@@ -31,6 +31,9 @@ export const OWN_TOKENS_RULES = 10;
 /** A lobby's report from before it was told of rows, and the request of a run that another has followed, take no waiting job from its lobby (docs/decisions/0214). */
 export const KEPT_ROWS_RULES = 10;
 
+/** A run of the fleet goes on while words pour in, where it stood still until its clock rang to end it (docs/decisions/0190). */
+export const FLOODED_TURNS_RULES = 11;
+
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */
@@ -44,6 +47,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [FEW_CALLED_RULES, (ledger) => ({ ...ledger, applyVersion: KEPT_AFTER_LOSS_RULES })],
   [KEPT_AFTER_LOSS_RULES, (ledger) => ({ ...ledger, applyVersion: OWN_TASK_RULES })],
   [OWN_TASK_RULES, (ledger) => ({ ...ledger, applyVersion: SPACED_RUNS_RULES })],
+  [SPACED_RUNS_RULES, (ledger) => ({ ...ledger, applyVersion: FLOODED_TURNS_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

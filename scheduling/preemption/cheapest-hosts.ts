@@ -2,10 +2,12 @@
  * @file The cheapest victims on single hosts: for a gang that a host can hold, which leases to evict there so that it fits.
  *
  * Per host victims are taken by loss per GPU that is gained there until there is room, then those that later ones made unnecessary are
- * spared. Hosts go by loss, then by the fewest GPUs that are given up, then the latest granted, then the fleet's order.
+ * spared. Hosts go by loss, then by the fewest GPUs that are given up, then those that keep the weights of what the gang serves, then the latest granted,
+ * then the fleet's order.
  * Cost: O(hosts + victims · log victims).
  */
 
+import type { HostId } from "../../domain/values/ids.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { hostsOf } from "../capacity/capacity.ts";
@@ -21,6 +23,8 @@ export interface HostSearch {
   readonly view: CycleView;
   readonly choice: VictimChoice;
   readonly book: VictimIndex;
+  /** Hosts that keep the weights of what the gang serves, where any are known; asked once, where all else is equal. */
+  readonly keepers: () => ReadonlySet<HostId> | undefined;
 }
 
 /** For each host that could hold the gang, the cheapest victims that make room there; the cheapest host first. */
@@ -30,12 +34,13 @@ export function cheapestHosts({
   view,
   choice,
   book,
+  keepers,
 }: HostSearch): readonly HostSet[] {
   const sets: HostSet[] = [];
   for (const { type, room } of fitsOf(request, view)) {
     if (room < wanted) continue;
     for (const host of hostsOf(type)) {
-      if (wanted > host.gpuCount || host.hostCondition !== undefined) continue;
+      if (wanted > popCount(host.serviceMask)) continue;
       const there = book.byHost.get(host.id);
       if (there === undefined) continue;
       const needed = wanted - popCount(host.freeMask);
@@ -46,10 +51,16 @@ export function cheapestHosts({
       if (set !== undefined) sets.push(set);
     }
   }
+  let known: { readonly keepers: ReadonlySet<HostId> | undefined } | undefined;
+  const isKept = ({ host }: HostSet): number => {
+    known ??= { keepers: keepers() };
+    return Number(known.keepers?.has(host.id) ?? false);
+  };
   return sets.sort(
     (a, b) =>
       a.lost - b.lost ||
       a.gpus - b.gpus ||
+      isKept(b) - isKept(a) ||
       b.newest - a.newest ||
       a.host.at.order - b.host.at.order,
   );
@@ -66,7 +77,7 @@ function cheapestOn(
   { needed, lossOf }: Need,
 ): HostSet | undefined {
   const gainOf = ({ lease }: Victim): number =>
-    popCount(maskIn(lease.gpus, host.id) & ~host.reservedMask);
+    popCount(maskIn(lease.gpus, host.id) & host.serviceMask & ~host.reservedMask);
   const able = there.filter((victim) => gainOf(victim) > 0);
   const perGpu = (victim: Victim): number => lossOf(victim) / Math.min(needed, gainOf(victim));
   if (able.length > 1) able.sort((a, b) => perGpu(a) - perGpu(b) || b.lease.token - a.lease.token);

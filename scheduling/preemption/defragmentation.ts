@@ -132,16 +132,16 @@ function trialsOf(
     return area;
   };
   for (const host of capacity.hosts.values()) {
-    if (host.hostCondition !== undefined) continue;
-    if (host.gpuCount >= wanted) inArea(host.id).free += popCount(host.freeMask);
+    if (host.serviceMask === 0) continue;
+    if (popCount(host.serviceMask) >= wanted) inArea(host.id).free += popCount(host.freeMask);
     inArea(host.pool.cluster.id).free += popCount(host.freeMask);
   }
   for (const lease of movable) {
     for (const { host: id, mask } of lease.gpus) {
       const host = capacity.hosts.get(id);
-      if (host === undefined || host.hostCondition !== undefined) continue;
-      const gain = popCount(mask & ~host.reservedMask);
-      for (const key of host.gpuCount >= wanted
+      if (host === undefined || host.serviceMask === 0) continue;
+      const gain = popCount(mask & host.serviceMask & ~host.reservedMask);
+      for (const key of popCount(host.serviceMask) >= wanted
         ? [id, host.pool.cluster.id]
         : [host.pool.cluster.id]) {
         const { gains } = inArea(key);

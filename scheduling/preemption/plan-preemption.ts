@@ -19,6 +19,7 @@
  */
 
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
+import type { KeepersOf } from "../../domain/lease/kept-weights.ts";
 import { gpuCountOf, popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../../domain/lease/plan.ts";
 import { lowestBits } from "../../lib/bits.ts";
@@ -39,7 +40,7 @@ import type { PlacePolicy } from "../placement/place-policy.ts";
 import { floorOf, isWorthIt } from "../admission/gang-size.ts";
 import { needing } from "../ledger/rules/usage.ts";
 import { sharedGpus, withoutGpus } from "../ledger/rules/reservation-index.ts";
-import { asFree, demandOf, freeHosts } from "../admission/try-start.ts";
+import { asFree, demandOf, freeHosts, keepersFor } from "../admission/try-start.ts";
 import { isAffordable, noteEvicted, type PreemptionAccount } from "./account.ts";
 import type { Victim } from "./candidate-index.ts";
 import { mostWorthIn } from "./placement-bounds.ts";
@@ -61,6 +62,8 @@ export interface PreemptionContext {
   readonly placeLater?: PlacePolicy;
   /** `DEFAULT_RIGHTS` when absent. */
   readonly rights?: readonly Right[];
+  /** Of hosts on which victims lose the same, one that keeps what the request serves is taken. */
+  readonly keepersOf?: KeepersOf;
   /** Without it no job evicts another by right of order. */
   readonly order?: ServiceOrder;
   /** Takes the request's own reservation off the capacity while places are tried; absent where it is off already, or there is none. */
@@ -112,7 +115,8 @@ function planBy(
   if (leastLoss === Infinity || !isAffordable(preemption, request.tenant, leastLoss))
     return undefined;
   if (!mayLieWithout(request, wanted, { victims: ordered(), view })) return undefined;
-  const search = { request, wanted, view, context, choice, book: victims };
+  const keepers = (): ReadonlySet<HostId> | undefined => keepersFor(request, context.keepersOf);
+  const search = { request, wanted, view, context, choice, book: victims, keepers };
   const { alone } = context;
   const found = alone === undefined ? searchPlace(search) : alone(() => searchPlace(search));
   if (found === undefined || !isWorthWaiting(request, found.gpus, view)) return undefined;

@@ -15,11 +15,11 @@ import {
   idleGpusOf,
   largestAt,
   offersAt,
-  type Hindered,
+  type HostsByOutage,
 } from "../capacity/capacity.ts";
 import { quotaClaim } from "../admission/quota-claims.ts";
 import { closedHosts } from "./closed-hosts.ts";
-import { canShrink, shapeOf, shrinkAtMs, type HostCondition } from "../ledger/rules/grant-check.ts";
+import { canShrink, shapeOf, shrinkAtMs, type Outage } from "../ledger/rules/grant-check.ts";
 import {
   freeGpus,
   isHopeless,
@@ -49,7 +49,8 @@ export function describeWait(
     ...figuresOf(request, best, view),
     ...(code === "NoMatchingFlavor" && best !== undefined && wider(request, best, view)),
     comingGpus: evicting.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
-    ...(code === "WaitingForHosts" && best !== undefined && { hindered: hinderedHosts(best.type) }),
+    ...(code === "WaitingForHosts" &&
+      best !== undefined && { hostsByOutage: hinderedHosts(best.type) }),
     ...(code === "WaitingForReplacement" && keptFor(request, view)),
   };
   const { message, numbers, wakeOn } = TEXTS[code](request, figures);
@@ -154,7 +155,7 @@ interface Figures {
   /** The number of clusters that would hold the gang, if it is more than the gang may span. */
   readonly clustersToFit?: number;
   /** Hosts on which no new work may start, where hosts are missing. */
-  readonly hindered?: Hindered;
+  readonly hostsByOutage?: HostsByOutage;
 }
 
 function figuresOf(
@@ -260,8 +261,8 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     wakeOn: ["fleet-changed", "job-resized"],
   }),
   WaitingForHosts: (_request, figures) => {
-    const { need, needGpus, largestEverGpus, largestIdleGpus, hindered = NO_HOSTS } = figures;
-    const { found, remedy, numbers } = hostConditionText(hindered);
+    const { need, needGpus, largestEverGpus, largestIdleGpus, hostsByOutage = NO_HOSTS } = figures;
+    const { found, remedy, numbers } = hostConditionText(hostsByOutage);
     return {
       message: `needs ${need}; the hosts that answer and are not drained hold ${largestIdleGpus} together at most, all hosts ${largestEverGpus}${found}. ${remedy}.`,
       numbers: { needGpus, largestIdleGpus, largestEverGpus, ...numbers },
@@ -358,13 +359,13 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
 };
 
 /** `: 2 silent (eu-1/h1, eu-1/h2), 1 drained (eu-1/h3), 4 without agent (…)`, and the remedy. */
-function hostConditionText(hindered: Hindered): {
+function hostConditionText(hostsByOutage: HostsByOutage): {
   readonly found: string;
   readonly remedy: string;
   readonly numbers: PendingReason["numbers"];
 } {
   const kinds = HOST_CONDITIONS.flatMap((kind) => {
-    const hosts = hindered.get(kind.hostCondition) ?? [];
+    const hosts = hostsByOutage.get(kind.outage) ?? [];
     return hosts.length === 0 ? [] : [{ ...kind, hosts }];
   });
   const texts = kinds.map(({ words, hosts }) => {
@@ -379,33 +380,39 @@ function hostConditionText(hindered: Hindered): {
   };
 }
 
-const NO_HOSTS: Hindered = new Map();
+const NO_HOSTS: HostsByOutage = new Map();
 
 /** Hosts of one kind that a message names. */
 const MAX_NAMED_HOSTS = 3;
 
 /** Conditions that pass by themselves come first. */
 const HOST_CONDITIONS: readonly {
-  readonly hostCondition: HostCondition;
+  readonly outage: Outage;
   readonly words: string;
   readonly figure: string;
   readonly remedy: string;
 }[] = [
   {
-    hostCondition: "silent",
+    outage: "silent",
     words: "silent",
     figure: "silentHosts",
     remedy: "wait for the silent ones",
   },
   {
-    hostCondition: "fenced",
+    outage: "fenced",
     words: "fenced",
     figure: "fencedHosts",
     remedy: "start the agents of the fenced ones",
   },
-  { hostCondition: "drained", words: "drained", figure: "drainedHosts", remedy: "undrain hosts" },
+  { outage: "drained", words: "drained", figure: "drainedHosts", remedy: "undrain hosts" },
   {
-    hostCondition: "agentless",
+    outage: "gpus-drained",
+    words: "with drained GPUs",
+    figure: "gpuDrainedHosts",
+    remedy: "undrain GPUs",
+  },
+  {
+    outage: "agentless",
     words: "without agent",
     figure: "agentlessHosts",
     remedy: "start agents",

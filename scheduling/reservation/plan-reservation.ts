@@ -209,8 +209,8 @@ function placesFor(
   return [several.flatMap(({ cluster }) => hostsOf(type, cluster))];
 }
 
-const unreservedMask = ({ hostCondition, fullMask, reservedMask }: PoolHost): number =>
-  hostCondition === undefined ? fullMask & ~reservedMask : 0;
+const unreservedMask = ({ serviceMask, reservedMask }: PoolHost): number =>
+  serviceMask & ~reservedMask;
 
 /** How soon reserved GPUs are free. */
 export function fitOf(
@@ -268,12 +268,12 @@ interface Ground {
   readonly hasFabric: boolean;
 }
 
-/** Undefined where a host does not accept new work, or the fleet has it no more. Cost: O(hosts), O(hosts) comparisons until a lease changes. */
+/** Undefined where a GPU is out of service, or the fleet has its host no more. Cost: O(hosts), O(hosts) comparisons until a lease changes. */
 const groundOf = untilLeasesChange((gpus, { hosts }): Ground | undefined => {
   const pools = new Set<Pool>();
-  for (const { host: id } of gpus) {
+  for (const { host: id, mask } of gpus) {
     const host = hosts.get(id);
-    if (host?.hostCondition !== undefined || host === undefined) return undefined;
+    if (host === undefined || (mask & ~host.serviceMask) !== 0) return undefined;
     pools.add(host.pool);
   }
   const [first] = pools;
@@ -359,12 +359,12 @@ function enoughAtMs(
   let free = 0;
   let later = 0;
   const endsAtMs: number[] = [];
-  for (const { hostCondition, freeMask, reservedMask, holds } of hosts) {
-    if (hostCondition !== undefined) continue;
+  for (const { serviceMask, freeMask, reservedMask, holds } of hosts) {
+    const unreserved = serviceMask & ~reservedMask;
     free += popCount(freeMask);
     for (const { mask, endAtMs, opportunisticMask } of holds.values()) {
-      free += popCount(opportunisticMask & ~reservedMask);
-      const gpus = popCount(mask & ~opportunisticMask & ~reservedMask);
+      free += popCount(opportunisticMask & unreserved);
+      const gpus = popCount(mask & ~opportunisticMask & unreserved);
       if (endAtMs > latestMs) later += gpus;
       else for (let left = gpus; left > 0; left -= 1) endsAtMs.push(endAtMs);
     }

@@ -142,7 +142,7 @@ export function visit(reservations: ReservationSet, job: JobId): void {
   if (reservations.backfill.has(job)) reservations.visited.add(job);
 }
 
-/** How many GPUs of a reservation are free on hosts that accept new work. */
+/** How many GPUs of a reservation are in service and free. */
 export const freeGpusIn = ({ capacity }: ReservationSet, { gpus }: Reservation): number =>
   freeOn(gpus, capacity);
 
@@ -150,8 +150,7 @@ const freeOn = untilLeasesChange((gpus, { hosts }) => {
   let free = 0;
   for (const { host: id, mask } of gpus) {
     const host = hosts.get(id);
-    if (host !== undefined && host.hostCondition === undefined)
-      free += popCount(mask & ~host.leasedMask);
+    if (host !== undefined) free += popCount(mask & host.serviceMask & ~host.leasedMask);
   }
   return free;
 });

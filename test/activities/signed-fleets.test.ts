@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { askedNow } from "../../activities/signed-fleets.ts";
 import { createJobActivities } from "../../activities/job-activities.ts";
 import { hostId } from "../../domain/values/ids.ts";
+import { UNREADABLE } from "../../protocol/unreadable.ts";
 import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../../protocol/messages.ts";
 
 /** Of a server that has this one fleet, with this memo; undefined: none. */
@@ -25,6 +26,13 @@ it.each([
   [{ ...WORDS, [ORDERS_MEMO]: SIGNED_WORDS, [ATTENDANTS_MEMO]: SIGNED_WORDS }, "all"],
 ])("a fleet whose memo is %j asks proof of %s", async (memo, want) => {
   expect(await askedNow(serverWith(memo), "orbweaver-fleet-f")).toBe(want);
+});
+
+it("a fleet whose memo cannot be read is no fleet that asks for nothing", async () => {
+  for (const name of [WORDS_MEMO, ORDERS_MEMO, ATTENDANTS_MEMO])
+    await expect(
+      askedNow(serverWith({ ...WORDS, [name]: UNREADABLE }), "orbweaver-fleet-f"),
+    ).rejects.toMatchObject({ code: "PAYLOAD_UNREADABLE" });
 });
 
 it("who starts a learner of a fleet that never was has it believe nothing without a proof", async () => {

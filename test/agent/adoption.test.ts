@@ -79,7 +79,7 @@ describe("a restarted agent", () => {
   it("keeps counting a time limit that began before it", async () => {
     const dir = folder();
     const old = testAgent();
-    const order = orderOf(`echo $$ > ${dir}/pid; exec sleep 60`, { timeLimitMs: 5_000 });
+    const order = orderOf(`echo $$ > ${dir}/pid; exec sleep 60`, { timeLimitMs: 10_000 });
     const abandoned = old.runs.run(order);
     const pid = await pidIn(join(dir, "pid"));
     old.task.cancel("shutdown");

@@ -197,8 +197,12 @@ describe("a batch of array tasks", () => {
     expect(await agent.runs.run(first)).toEqual(report);
     // Run again on the same lease, a task goes on with its output.
     expect(await taskOutput(agent, second, 1)).toBe("one\ntwo\n");
-    const late = batchOf("echo three", { seq: 1, order: { token: first.token } });
-    expect(await agent.runs.run(late)).toEqual(report);
+    const late = (tasks: readonly number[]) =>
+      agent.runs.run(batchOf("echo three", { tasks, order: { token: first.token } }));
+    expect(await late([0, 1])).toEqual(report);
+    // A job that was reset may give other tasks the number: nobody has run those.
+    await expect(late([3, 1])).rejects.toMatchObject({ type: "NOT_ALLOWED" });
+    expect(agent.host.open.size).toBe(0);
     await agent.runs.run(batchOf("exit 0", { seq: 4 }));
     await expect(agent.runs.run(batchOf("exit 0", { seq: 3 }))).rejects.toMatchObject({
       type: "STALE_TOKEN",

@@ -148,7 +148,11 @@ export class FakeMachine {
       for (const pid of this.groups.pids(path)) this.running.get(pid)?.end({ signal: "SIGKILL" });
     },
     remove: (path) => {
-      this.groupPaths.delete(path);
+      if (this.groups.pids(path).length === 0) this.groupPaths.delete(path);
+      return !this.groupPaths.has(path);
+    },
+    removeEmpty: (path) => {
+      if (this.groups.below(path).length === 0) this.groups.remove(path);
     },
   };
 
@@ -306,6 +310,7 @@ export class FakeMachine {
     };
     return {
       bootId: () => bootId,
+      space: () => "pids",
       own: () => {
         const started = this.running.get(ownPid)?.started;
         return started === undefined ? own : { ...own, started };

@@ -296,13 +296,19 @@ export const stateOf = (pid: number): string =>
 
 const built = new Map<string, string>();
 
+/** In a source; a linker that finds no library says `collect2: error: …`. */
+const WRONG_SOURCE = /\.[ch]:\d+:\d+: error: /;
+
 /** A program in C, compiled from the sources as they are now; "" without a compiler. */
 function compiled(name: "supervisor" | "nvml"): string {
   const known = built.get(name);
   if (known !== undefined) return known;
   const out = join(mkdtempSync(join(tmpdir(), "orbweaver-native-")), name);
   process.once("exit", () => rmSync(dirname(out), { recursive: true, force: true }));
-  built.set(name, compileProgram(name, out).status === 0 ? out : "");
+  const { status, stderr } = compileProgram(name, out);
+  // Not the same as a machine that lacks the compiler or its static libraries: the product would launch without it, and its tests would be left out.
+  if (WRONG_SOURCE.test(stderr)) throw new Error(stderr);
+  built.set(name, status === 0 ? out : "");
   return compiled(name);
 }
 

@@ -142,6 +142,16 @@ describe("a rank's log", () => {
     expect(lastLines(nodeSystem.files, join(dir, "none"), 10)).toBe("");
   });
 
+  it("gives reports its last lines without tokens, which only its readers may see", () => {
+    const dir = folder();
+    const log = openRankLog(nodeSystem.files, dir, LARGE);
+    const said = (token: string): string => `needs (Authorization: Bearer ${token}); port taken\n`;
+    log.write("out", Buffer.from(said("aB3_-z.~/+=")));
+    expect(lastLines(nodeSystem.files, dir, 1_000)).toBe(said("***"));
+    const whole = { offset: 0, maxBytes: 1_000, isFinal: true };
+    expect(readLog(nodeSystem.files, dir, whole).text).toBe(said("aB3_-z.~/+="));
+  });
+
   it.each([
     { text: "a", cutBytes: 0, wantTail: 0 },
     { text: "ü", cutBytes: 1, wantTail: 1 },

@@ -3,7 +3,19 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { folder, orderOf, pidIn, removeFolders, runs, stopOf, testAgent } from "./fixture.ts";
+import { rankDir } from "../../agent/folder/launch-files.ts";
+import { lastLines } from "../../agent/shim/log-reader.ts";
+import { nodeSystem } from "../../agent/system/node-system.ts";
+import {
+  eventually,
+  folder,
+  orderOf,
+  pidIn,
+  removeFolders,
+  runs,
+  stopOf,
+  testAgent,
+} from "./fixture.ts";
 
 const mounted: string[] = [];
 
@@ -64,6 +76,25 @@ describe.skipIf(!mayMount)("with its state on a real disk", () => {
     await agent.orders.stop(stopOf(order));
     expect(runs(pid)).toBe(false);
     expect(["stopped", "no report"]).toContain(await running);
+  });
+
+  it("that is full when a launch ends, the end is told once there is room, and the log says what was lost", async () => {
+    const dir = folder();
+    const disk = diskOf(16);
+    const agent = testAgent({ stateDir: disk, minFreeBytes: 2 ** 20 });
+    const order = orderOf(
+      `echo first; echo $$ > ${dir}/pid; until [ -e ${dir}/go ]; do sleep 0.01; done; head -c 20000 /dev/zero | tr '\\0' x`,
+    );
+    const said = () => lastLines(nodeSystem.files, rankDir(agent.filesOf(order).dir, 0), 200);
+    const running = agent.runs.run(order);
+    const pid = await pidIn(join(dir, "pid"));
+    await eventually(() => said() !== "");
+    const filler = fill(disk);
+    writeFileSync(join(dir, "go"), "");
+    await eventually(() => !runs(pid));
+    rmSync(filler);
+    expect(await running).toMatchObject({ end: "completed" });
+    expect(said()).toMatch(/^\[orbweaver: \d{5} bytes were lost, the disk did not take them\]\n$/);
   });
 
   it("that is full, an agent starts nothing, by name", async () => {

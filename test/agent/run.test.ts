@@ -133,7 +133,7 @@ describe("run", () => {
   it("kills what ignores the end of its time limit when the grace is over", async () => {
     const order = orderOf("trap '' TERM; while :; do sleep 0.05; done", {
       // By then the shell has said that it is deaf, on a busy machine too.
-      timeLimitMs: 3_000,
+      timeLimitMs: 6_000,
       run: { graceMs: ms(200) },
     });
     const report = await testAgent().runs.run(order);

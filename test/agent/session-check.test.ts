@@ -11,6 +11,7 @@ import {
   signSessionTicket,
   type SessionTicket,
 } from "../../access/session-ticket.ts";
+import { signTicket } from "../../access/ticket.ts";
 import { hostId, jobId, leaseId, token } from "../../domain/values/ids.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { sessionCheck } from "../../workers/session-check.ts";
@@ -43,7 +44,7 @@ const check = (nowMs = NOW) => {
   const numbers = usedNumbers(join(dir, "sessions.json"));
   const trust = { kind: "own-user", publicKey: ADA.publicKey, name: "ada" } as const;
   return sessionCheck(
-    { trust },
+    { trust: () => trust },
     () => numbers,
     () => nowMs,
   );
@@ -72,7 +73,7 @@ it("opens nothing by a ticket whose number it cannot write down", () => {
   writeFileSync(join(dir, "gone"), "no folder");
   const trust = { kind: "own-user", publicKey: ADA.publicKey, name: "ada" } as const;
   const checks = sessionCheck(
-    { trust },
+    { trust: () => trust },
     () => numbers,
     () => NOW,
   );
@@ -104,7 +105,7 @@ it("lets a host's policy have the word on commands", () => {
   const limits = { processes: 1, openFiles: 16 };
   const whole = { ...policy, operators: [], limits };
   const checks = sessionCheck(
-    { trust: { kind: "policy", file: "agent.yaml", policy: whole } },
+    { trust: () => ({ kind: "policy", file: "agent.yaml", policy: whole }) },
     () => usedNumbers(join(dir, "sessions.json")),
   );
   const ticket: SessionTicket = { ...CLAIMS, kind: "session", by: ADA.publicKey };
@@ -113,4 +114,33 @@ it("lets a host's policy have the word on commands", () => {
   expect(checks.starts(ticket, { command: ["bash"], idleMs })).toMatch(
     /does not allow the command/,
   );
+});
+
+it("opens no session of a submitter whom the policy names no more, and ends the one that is open", () => {
+  const named = [{ name: "ada", key: ADA.publicKey }];
+  const limits = { processes: 1, openFiles: 16 };
+  const policy = { operators: [], deniedEnv: [], secrets: {}, limits };
+  let submitters = named;
+  const checks = sessionCheck(
+    { trust: () => ({ kind: "policy", file: "agent.yaml", policy: { ...policy, submitters } }) },
+    () => usedNumbers(join(dir, "sessions.json")),
+    () => NOW,
+  );
+  const fleet = { privateKey: generateKeyPairSync("ed25519").privateKey };
+  const launch = { kind: "launch", fleet: "f", job: "job-1", lease: "lease-1", token: 1 } as const;
+  const stored = {
+    jobId: "job-1",
+    ticket: signTicket(
+      { ...launch, gpus: [["eu/node1", 1]], hash: "h", by: ADA.publicKey, until: NOW },
+      fleet.privateKey,
+    ),
+  } as unknown as RunOrder;
+  const ticket = checks.opens(orderWith(signed()), stored);
+  expect(ticket).toMatchObject({ by: ADA.publicKey });
+  if (typeof ticket === "string") throw new Error(ticket);
+  expect(checks.goesOn(ticket, stored)).toBe(true);
+  submitters = [];
+  expect(checks.goesOn(ticket, stored)).toBe(false);
+  const other = orderWith(signed({ nonce: "m".repeat(24) }));
+  expect(checks.opens(other, stored)).toMatch(/only the submitter/);
 });

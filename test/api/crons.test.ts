@@ -1,16 +1,13 @@
 /** @file Schedules before a server that plays Temporal: starts that are asked twice, limits, lists, and signatures that are believed no more. */
 
-import {
-  ScheduleNotFoundError,
-  WorkflowNotFoundError,
-  type ScheduleDescription,
-} from "@temporalio/client";
+import { WorkflowNotFoundError } from "@temporalio/client";
+import { defaultPayloadConverter, type Payload } from "@temporalio/common";
 import { generateKeyPairSync } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { signJob } from "../../access/job-proof.ts";
 import { publicKeyText, type Identity } from "../../access/own-identity.ts";
 import type { Principal, Rights } from "../../access/principal.ts";
-import { claimedStandingOrder } from "../../access/standing-order.ts";
+import { claimedStandingOrder, signStandingOrder } from "../../access/standing-order.ts";
 import { cronStarter } from "../../api/cron-starts.ts";
 import { deleteCron, listCrons, makeCron, outcomeOf } from "../../api/crons.ts";
 import type { Caller, ServedFleet } from "../../api/route.ts";
@@ -50,6 +47,26 @@ interface PlayedJob {
   readonly after: JobFile["after"];
 }
 
+/** As they lie at the server. */
+interface PlayedSchedule {
+  memo: Record<string, Payload>;
+  input: Payload;
+}
+interface NewSchedule {
+  readonly scheduleId: string;
+  readonly memo: Readonly<Record<string, unknown>>;
+  readonly action: { readonly args: readonly unknown[] };
+}
+const payloadOf = (value: unknown): Payload => defaultPayloadConverter.toPayload(value) as Payload;
+const TORN: Payload = {
+  metadata: { encoding: Buffer.from("json/plain") },
+  data: Buffer.from("{"),
+};
+/** Schedules on one page of the server's list. */
+const PAGE = 1_000;
+const notFound = (): Error =>
+  Object.assign(new Error("none"), { code: 5, details: "none", metadata: {} });
+
 /** A server, and the service before it. */
 function play() {
   let identity = newIdentity();
@@ -57,7 +74,8 @@ function play() {
   const jobs = new Map<string, PlayedJob>();
   /** As the server's list has them, which may be behind. */
   const listed: string[] = [];
-  const schedules = new Map<string, { memo: unknown; args: readonly unknown[] }>();
+  const schedules = new Map<string, PlayedSchedule>();
+  const memoOf = (id: string) => ({ fields: schedules.get(id)?.memo });
   const described: string[] = [];
   const revoked = new Set<string>();
   let nowMs = AT_MS;
@@ -118,33 +136,40 @@ function play() {
   const temporal = {
     withDeadline: (_untilMs: number, ask: () => Promise<unknown>) => ask(),
     workflow: { getHandle: jobHandle },
+    options: {
+      ...{ namespace: "default" },
+      loadedDataConverter: { payloadCodecs: [], payloadConverter: defaultPayloadConverter },
+    },
+    workflowService: {
+      listSchedules: ({ nextPageToken: token }: { readonly nextPageToken: Uint8Array }) => {
+        const from = Number(Buffer.from(token).toString());
+        const to = from + PAGE;
+        const page = [...schedules.keys()].slice(from, to);
+        return Promise.resolve({
+          schedules: page.map((id) => ({ scheduleId: id, memo: memoOf(id) })),
+          nextPageToken: Buffer.from(to < schedules.size ? String(to) : ""),
+        });
+      },
+      describeSchedule: ({ scheduleId: id }: { readonly scheduleId: string }) => {
+        described.push(id);
+        const found = schedules.get(id);
+        if (found === undefined) return Promise.reject(notFound());
+        const info = { createTime: { seconds: AT_MS / 1_000 } };
+        const schedule = { action: { startWorkflow: { input: { payloads: [found.input] } } } };
+        return Promise.resolve({ schedule, info, memo: memoOf(id) });
+      },
+    },
     schedule: {
-      list: () => [...schedules].map(([scheduleId, { memo }]) => ({ scheduleId, memo })),
-      create: ({
-        scheduleId,
-        memo,
-        action,
-      }: {
-        scheduleId: string;
-        memo: unknown;
-        action: { args: readonly unknown[] };
-      }) => {
-        schedules.set(scheduleId, { memo, args: action.args });
+      create: ({ scheduleId, memo, action }: NewSchedule) => {
+        const fields = Object.entries(memo).map(([name, value]) => [name, payloadOf(value)]);
+        schedules.set(scheduleId, {
+          memo: Object.fromEntries(fields) as Record<string, Payload>,
+          input: payloadOf(action.args[0]),
+        });
         return Promise.resolve();
       },
       getHandle: (id: string) => ({
-        describe: () => {
-          described.push(id);
-          const found = schedules.get(id);
-          if (found === undefined) return Promise.reject(new ScheduleNotFoundError("none", id));
-          const info = { recentActions: [], nextActionTimes: [], createdAt: new Date(AT_MS) };
-          const { args } = found;
-          return Promise.resolve({
-            action: { args },
-            state: { paused: false },
-            info,
-          } as unknown as ScheduleDescription);
-        },
+        pause: () => Promise.resolve(),
         delete: () => Promise.resolve(schedules.delete(id)),
       }),
     },
@@ -162,7 +187,10 @@ function play() {
       identity = newIdentity();
       believed = [identity.publicKey];
     },
-    argsOf: (cron: string) => schedules.get(cronScheduleId("f", cron))?.args[0] as CronInput,
+    argsOf: (cron: string): CronInput => {
+      const input = schedules.get(cronScheduleId("f", cron))?.input ?? payloadOf({});
+      return defaultPayloadConverter.fromPayload(input);
+    },
   };
 }
 
@@ -176,7 +204,15 @@ beforeEach(() => {
   played = play();
 });
 
+const listed = async (caller: Caller) => (await listCrons(played.served, caller)).crons;
+
 const JOB = { name: "job", tenant: "research", gang: 1, run: { command: "true" } } as JobFile;
+const TERMS = { file: JOB, expression: "0 3 * * *", timeZone: "UTC", overlap: "skip" };
+const deep = (levels: number): unknown => {
+  let value: unknown = 1;
+  for (let level = 0; level < levels; level += 1) value = [value];
+  return value;
+};
 const make = (key: string, more: Partial<NewCron> = {}, caller = callerOf("ada")) =>
   makeCron(
     { caller, served: played.served, accept: () => undefined },
@@ -205,7 +241,6 @@ const jobIn = (outcome: CronOutcome): string => {
   if (outcome.kind !== "submitted") throw new Error(JSON.stringify(outcome));
   return outcome.jobId;
 };
-
 describe("a time that replaces", () => {
   it("cancels what it has to when it is asked again, and nothing that came after it", async () => {
     const start = await startWith("replace");
@@ -222,7 +257,6 @@ describe("a time that replaces", () => {
     expect([jobId, "later", others].map(isCancelled)).toEqual([false, false, false]);
     expect(played.jobs.get(jobId)?.after).toHaveLength(3);
   });
-
   it("takes one that ended meanwhile for replaced", async () => {
     const start = await startWith("replace");
     const [first = "", second = ""] = openOnes(2);
@@ -233,7 +267,6 @@ describe("a time that replaces", () => {
     jobIn(await start());
     expect([first, second].map(isCancelled)).toEqual([true, false]);
   });
-
   it("replaces more than a job can wait for", async () => {
     const start = await startWith("replace");
     const formers = openOnes(40);
@@ -242,7 +275,6 @@ describe("a time that replaces", () => {
     expect(after.map(({ job }) => job)).toEqual([...formers].reverse().slice(0, 32));
   });
 });
-
 it("times of `allow` are skipped while 100 jobs are open", async () => {
   const start = await startWith("allow");
   const formers = openOnes(100);
@@ -250,13 +282,11 @@ it("times of `allow` are skipped while 100 jobs are open", async () => {
   played.listed.splice(0, 1);
   jobIn(await start());
 });
-
 it("nobody can know a job's id before, and take it", async () => {
   const start = await startWith("skip");
   const { number } = claimedStandingOrder(played.argsOf("nightly").order) ?? {};
   expect(jobIn(await start())).toBe(`nightly-20310304-030000-${number?.slice(0, 8) ?? ""}`);
 });
-
 describe("times", () => {
   it.each(["0 3 * * *", "*/5 0-6,22 1,15 JAN-MAR mon", "@hourly", "@yearly"])(
     "%s are taken",
@@ -264,7 +294,6 @@ describe("times", () => {
       expect(await make("when", { expression })).toEqual({ cron: "when", isNew: true });
     },
   );
-
   it.each([
     "@every 1s",
     "@every 1h",
@@ -281,7 +310,6 @@ describe("times", () => {
     });
   });
 });
-
 it("terms that came in the open start nothing once there are keys, unless the schedule is older, and leave a line in the audit", async () => {
   await make("nightly");
   const lines: unknown[] = [];
@@ -298,14 +326,105 @@ it("terms that came in the open start nothing once there are keys, unless the sc
   expect(lines).toMatchObject([{ act: "cron-start", who: "ada", verdict: "refused" }]);
   expect(await started(AT_MS + 1)).toMatchObject({ kind: "submitted" });
 });
-
 it("50 are the most of one user; those of others do not count, and one of before is no further one", async () => {
   for (let at = 0; at < 50; at += 1) await make(`of-ada-${String(at)}`);
   await expect(make("more")).rejects.toMatchObject({ code: "NOT_ALLOWED" });
   expect(await make("of-bob", {}, callerOf("bob"))).toMatchObject({ isNew: true });
   await expect(make("of-ada-0")).resolves.toBeDefined();
 });
-
+describe("what whoever reaches the frontend makes of schedules", () => {
+  const operator: Caller = {
+    ...{ principal: principalOf("oscar"), rights: { roles: ["operator"], grants: [] } },
+  };
+  const putThere = (cron: string, more: Partial<PlayedSchedule> = {}): void => {
+    const memo = { fleet: payloadOf("f"), user: payloadOf("ada") };
+    played.schedules.set(cronScheduleId("f", cron), { memo, input: TORN, ...more });
+  };
+  const forged = (fleet: string, cron: string): Payload => {
+    const order = { fleet, cron, principal: principalOf("ada"), number: cron };
+    return payloadOf({ cron, terms: TERMS, order: signStandingOrder(order, TERMS, newIdentity()) });
+  };
+  it.each<[string, Partial<PlayedSchedule>, object]>([
+    ["a torn memo", { memo: { fleet: TORN, user: TORN } }, { problem: "unreadable" }],
+    ["a torn input", {}, { problem: "unreadable" }],
+    ["an input of another form", { input: payloadOf(null) }, { problem: "unreadable" }],
+    ["no memo", { memo: {} }, { problem: "unreadable" }],
+  ])("%s is a row for operators, who can delete it, and hides no other", async (_, more, row) => {
+    await make("nightly");
+    putThere("a-torn", more);
+    expect(await listed(operator)).toMatchObject([
+      { cron: "nightly", isProven: true },
+      { cron: "a-torn", ...row },
+    ]);
+    expect(await listed(callerOf("ada"))).toMatchObject([{ cron: "nightly" }]);
+    await expect(remove("a-torn", "ada")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    const call = { caller: operator, served: played.served, accept: () => undefined };
+    await deleteCron({ ...call, job: "a-torn" });
+    expect(played.schedules.size).toBe(1);
+    expect(played.revoked.size).toBe(0);
+  });
+  it("a signed one with a torn memo, and one with a job file that is none any more, are still their user's", async () => {
+    await make("nightly");
+    const of = (order: string, file: unknown): Payload =>
+      payloadOf({ ...played.argsOf("nightly"), order, terms: { ...TERMS, file } });
+    const { order } = played.argsOf("nightly");
+    putThere("bad-file", { input: of(order, { gang: "many" }) });
+    putThere("deep-file", { input: of(order, { run: deep(1_000) }) });
+    const signed = played.schedules.get(cronScheduleId("f", "nightly"));
+    if (signed) signed.memo = { fleet: TORN, user: TORN, tenant: TORN };
+    expect(await listed(operator)).toMatchObject([
+      { cron: "nightly", isProven: true, user: "ada" },
+      { cron: "bad-file", problem: "bad job file" },
+      { cron: "deep-file", problem: "unreadable" },
+    ]);
+    await remove("bad-file", "ada");
+    await remove("nightly", "ada");
+    expect(played.revoked.size).toBe(1);
+  });
+  it("those of another fleet, whose name begins as this one's, are not this fleet's to see or delete", async () => {
+    const input = forged("f-2", "nightly");
+    putThere("2-nightly", { memo: { fleet: payloadOf("f-2") }, input });
+    putThere("2-torn", { memo: { fleet: payloadOf("f-2") } });
+    putThere("2-hidden", { memo: {}, input });
+    expect(await listed(operator)).toEqual([]);
+    const call = { caller: operator, served: played.served, accept: () => undefined };
+    for (const job of ["2-nightly", "2-torn", "2-hidden"])
+      await expect(deleteCron({ ...call, job })).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+  it("five thousand that name a user, with its own label, hide none of what that user has, and the server is asked about twenty", async () => {
+    await make("z-nightly");
+    const label = played.schedules.get(cronScheduleId("f", "z-nightly"))?.memo["label"];
+    const own = [...played.schedules];
+    played.schedules.clear();
+    for (let at = 0; at < 5_000; at += 1) {
+      const memo = { fleet: payloadOf("f"), user: payloadOf("ada"), ...(label && { label }) };
+      putThere(`forged-${String(at)}`, { memo, input: forged("f", `forged-${String(at)}`) });
+    }
+    for (const [id, schedule] of own) played.schedules.set(id, schedule);
+    played.described.length = 0;
+    const { crons, left } = await listCrons(played.served, callerOf("ada"));
+    expect(crons[0]).toMatchObject({ cron: "z-nightly", isProven: true });
+    expect(crons.slice(1).map((each) => "isProven" in each && each.isProven)).toEqual(
+      Array.from({ length: 20 }, () => false),
+    );
+    expect(left).toEqual({ signed: 0, unsigned: 4_980 });
+    expect(played.described).toHaveLength(21);
+    await expect(make("another")).resolves.toMatchObject({ isNew: true });
+  });
+  it("fifty that name a user keep that user from none", async () => {
+    for (let at = 0; at < 50; at += 1) putThere(`forged-${String(at)}`);
+    await expect(make("nightly")).resolves.toMatchObject({ isNew: true });
+  });
+  it("input of another form starts nothing, and leaves a line in the audit", async () => {
+    const lines: unknown[] = [];
+    const audit = { add: (line: unknown) => lines.push(line) };
+    const start = cronStarter({ served: played.served, access: () => ACCESS, audit });
+    for (const input of [null, {}, { cron: "x", terms: { file: deep(1_000) }, order: "" }])
+      expect(await start(input as never, AT_MS)).toMatchObject({ code: "NOT_ALLOWED" });
+    const line = { act: "cron-start", who: "unknown", verdict: "refused" };
+    expect(lines).toMatchObject([line, line, line]);
+  });
+});
 it("is not made for one with more groups than could ever be proven", async () => {
   const groups = Array.from({ length: 400 }, (_, at) => `a-group-of-the-company-${String(at)}`);
   await expect(make("grouped", {}, callerOf("ada", groups))).rejects.toMatchObject({
@@ -314,16 +433,13 @@ it("is not made for one with more groups than could ever be proven", async () =>
   });
   expect(played.schedules.size).toBe(0);
 });
-
 it("a list asks the server about the caller's schedules alone", async () => {
   await make("of-ada");
   await make("of-bob", {}, callerOf("bob"));
   played.described.length = 0;
-  const listed = await listCrons(played.served, callerOf("ada"));
-  expect(listed).toMatchObject([{ cron: "of-ada", isProven: true }]);
+  expect(await listed(callerOf("ada"))).toMatchObject([{ cron: "of-ada", isProven: true }]);
   expect(played.described).toEqual([cronScheduleId("f", "of-ada")]);
 });
-
 describe("a signature that is believed no more", () => {
   it("is shown to whom it names, who can delete the schedule; to nobody else", async () => {
     const start = await startWith("skip");
@@ -332,39 +448,45 @@ describe("a signature that is believed no more", () => {
       kind: "refused",
       message: expect.stringContaining("rotations") as string,
     });
-    expect(await listCrons(played.served, callerOf("ada"))).toMatchObject([
+    expect(await listed(callerOf("ada"))).toMatchObject([
       { cron: "nightly", user: "ada", isProven: false },
     ]);
-    expect(await listCrons(played.served, callerOf("bob"))).toEqual([]);
+    expect(await listed(callerOf("bob"))).toEqual([]);
     await expect(remove("nightly", "bob")).rejects.toMatchObject({ code: "NOT_ALLOWED" });
     await remove("nightly", "ada");
     expect(played.schedules.size).toBe(0);
     // It may name the number of another's.
     expect(played.revoked.size).toBe(0);
   });
-
   it("one that is believed is revoked with its schedule", async () => {
     await make("nightly");
     await remove("nightly", "ada");
     expect(played.revoked.size).toBe(1);
   });
 });
-
 describe("what a time became", () => {
   const order = { fleet: "f", cron: "c", principal: principalOf("ada"), number: "5d2f01ab-1" };
-  const ask = () =>
-    outcomeOf(played.served, {
-      ...{ order, atMs: AT_MS },
-      workflowId: "w",
-      firstExecutionRunId: "r",
-    });
-
+  const ask = () => outcomeOf(played.served, order, { atMs: AT_MS, workflowId: "w", runId: "r" });
   it("is the job, once the server has forgotten its workflow, where the job is there", async () => {
     expect(await ask()).toEqual({ kind: "unknown" });
     played.put("c-20310304-030000-5d2f01ab", "ada");
     expect(await ask()).toMatchObject({ kind: "submitted" });
   });
-
+  it.each([
+    ["a job of ours", payloadOf({ kind: "submitted", jobId: "j" }), "submitted"],
+    ["nothing", payloadOf(null), "unknown"],
+    ["an answer of another form", payloadOf({ kind: "submitted", jobId: 7 }), "unknown"],
+    ["an answer that cannot be read", TORN, "unknown"],
+  ])("of a workflow that returned %s", async (_, result, kind) => {
+    const handle = { describe: () => Promise.resolve({ status: { name: "COMPLETED" } }) };
+    const completed = { result: { payloads: [result] } };
+    const events = [{ workflowExecutionCompletedEventAttributes: completed }];
+    Object.assign(played.served.temporal.workflow, { getHandle: () => handle });
+    Object.assign(played.served.temporal.workflowService, {
+      getWorkflowExecutionHistory: () => Promise.resolve({ history: { events } }),
+    });
+    expect(await ask()).toMatchObject({ kind });
+  });
   it("is not made up where the server does not answer", async () => {
     const down = new OrbweaverError("NO_CONNECTION", "down");
     const handle = { describe: () => Promise.reject(down) };

@@ -6,9 +6,12 @@ import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { CONTAINER_KINDS } from "../../agent/containment/container.ts";
-import { eventually } from "../agent/fixture.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { basesOf, CONTAINER_KINDS, ownersIn } from "../../agent/containment/container.ts";
+import { parseUser, type GroupUser } from "../../agent/containment/group-user.ts";
+import { findContainment } from "../../agent/system/find-containment.ts";
+import { nodeGroups } from "../../agent/system/node-groups.ts";
+import { eventually, kill, runs } from "../agent/fixture.ts";
 import { cliOf } from "../support/own-cli.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -35,6 +38,20 @@ function running(): readonly string[] {
     }
   });
 }
+
+const bases = basesOf(findContainment());
+
+/** Agents of this test's fleets, alive or not, whose hosts have groups, by the names beside these. */
+const usersBelow = (): readonly GroupUser[] =>
+  bases.map(ownersIn).flatMap((all) =>
+    nodeGroups
+      .below(all)
+      .flatMap((owner) => nodeGroups.below(join(all, owner)))
+      .flatMap((name) => parseUser(name) ?? [])
+      .filter(({ stateDir }) => stateDir?.includes(dir) === true),
+  );
+
+const pids = (): readonly number[] => [...new Set(usersBelow().map(({ pid }) => pid))];
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "orbweaver-contained-"));
@@ -80,4 +97,29 @@ it("`fleet show` names the container of each host and what it does not guarantee
   expect(await cli("fleet", "show")).toMatch(
     /containment: \d+ hosts .*\n(?: +limited: .*\n)? +not guaranteed: /,
   );
+});
+
+describe.skipIf(bases.length === 0)("the groups of the fleet's launches (needs cgroups)", () => {
+  it("go with the agent, and those of one that was killed with the next agent of the machine", async () => {
+    await cli("submit", "--key", "goes-on", "--gpus", "1", "--", "sleep", "600");
+    const first = await eventually(() => pids().length > 0 && pids());
+    for (const pid of first) kill(pid);
+    await cli("up", "--always-on");
+    // The launch goes on, under the name of its host's next agent.
+    const second = await eventually(
+      () => !pids().some((pid) => first.includes(pid)) && pids().every(runs) && pids(),
+    );
+    await cli("cancel", "--force", "goes-on");
+    await cli("submit", "--wait", "--gpus", "1", "--", "true");
+    for (const pid of second) kill(pid);
+    await eventually(() => !pids().some(runs));
+    expect(pids()).not.toEqual([]);
+    await cli("down");
+    removeFolder(join(dir, "state"));
+    // A fleet that knows nothing of the first one.
+    await cli("up", "--always-on");
+    await cli("submit", "--wait", "--gpus", "1", "--", "true");
+    await cli("down");
+    expect(pids()).toEqual([]);
+  });
 });

@@ -1,6 +1,7 @@
 /** @file False words to a live fleet: what cannot be true changes nothing, other jobs run on, and what passed is found and repaired. */
 
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { fleetWorkflowId, inboxSignal } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { startWorld, type World } from "../support/world.ts";
@@ -100,6 +101,10 @@ it("tokens that jump, leases that were never granted and hosts of nobody change 
   expect(agentOf(after, "west/h1")).toEqual(agent);
   const codes = new Set(after.deadLetters.map(({ code }) => code));
   expect([...codes].sort()).toEqual(["EntryMalformed", "HostUnknown", "TokenUnknown"]);
+  const audited = JSON.parse((await world.cli(["audit", "--json"])).stdout) as {
+    readonly words: readonly DisbelievedSender[];
+  };
+  expect(new Set(audited.words.map(({ what }) => what))).toEqual(codes);
 
   const other = await submit("other", "west/h1", ["true"]);
   await world.orbweaver.job(other).result();
@@ -146,15 +151,11 @@ it("a host that does not answer denies nothing: the lease stays until the host i
   await world.until("it runs", (ledger) => holds(ledger, lost));
   await world.kill("agent-west");
   await world.temporal.workflow.getHandle(lost).terminate("by hand");
-  await world.until(
-    "its agent is silent",
-    ({ hosts, leases }) => {
-      const status = [...hosts].find(([id]) => id === "west/h1")?.[1];
-      const isVacating = [...leases.values()].every(({ state }) => state === "vacating");
-      return status?.silentSinceMs !== undefined && leases.size === 1 && isVacating;
-    },
-    120_000,
-  );
+  await world.until("its agent is silent", ({ hosts, leases }) => {
+    const status = [...hosts].find(([id]) => id === "west/h1")?.[1];
+    const isVacating = [...leases.values()].every(({ state }) => state === "vacating");
+    return status?.silentSinceMs !== undefined && leases.size === 1 && isVacating;
+  });
   const { repair: note } = await repair("--yes");
   expect([note?.freed.length, note?.left.length]).toEqual([0, 1]);
   expect((await world.ledger()).leases.size).toBe(1);

@@ -2,6 +2,7 @@
 
 import { expect } from "vitest";
 import { attack, type Attack, type AttackTimes } from "../../bench/floods/attack.ts";
+import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import type { World } from "../support/world.ts";
 
 /** Both tenants are named, so each has guaranteed places. */
@@ -47,4 +48,15 @@ export const flooded = (world: World, order: Attack): Promise<AttackTimes> =>
 export function expectEnded({ duringMs, afterMs }: AttackTimes): void {
   expect(Math.max(...duringMs)).toBeLessThan(Infinity);
   expect(Math.min(...afterMs)).toBeLessThan(Infinity);
+}
+
+/** The audit has a line for each sender of junk, with how often: as often as the server took it, but for what is still on its way. */
+export async function expectAudited(world: World, { taken }: AttackTimes): Promise<void> {
+  const counted = async (): Promise<number> => {
+    const { stdout } = await world.cli(["audit", "--json"]);
+    const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
+    const ofJunk = words.filter(({ what, sender }) => what === "EntryMalformed" && sender !== "");
+    return ofJunk.reduce((sum, { times }) => sum + times, 0);
+  };
+  await expect.poll(counted).toBeGreaterThan(0.9 * taken);
 }

@@ -2,7 +2,14 @@
 
 import { afterEach, beforeEach, inject, it } from "vitest";
 import { startWorld, type World } from "../support/world.ts";
-import { expectEnded, FLOOD_TEST_MS, flooded, FLOODED_FLEET, FLOODS } from "./flooded-fleet.ts";
+import {
+  expectAudited,
+  expectEnded,
+  FLOOD_TEST_MS,
+  flooded,
+  FLOODED_FLEET,
+  FLOODS,
+} from "./flooded-fleet.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -13,7 +20,9 @@ afterEach(() => world.stop());
 it.each(FLOODS)(
   "another tenant's job ends during and after $count $flood",
   async (order) => {
-    expectEnded(await flooded(world, order));
+    const times = await flooded(world, order);
+    expectEnded(times);
+    if (order.flood === "junk") await expectAudited(world, times);
   },
   FLOOD_TEST_MS,
 );

@@ -61,7 +61,7 @@ async function runningVictim(): Promise<Victim> {
     run: { command: ["sleep", "600"] },
   });
   const job = world.orbweaver.job(jobId);
-  await expect.poll(async () => (await job.view()).state, { timeout: 120_000 }).toBe("running");
+  await expect.poll(async () => (await job.view()).state).toBe("running");
   const lease = [...(await world.ledger()).leases.values()].find((each) => each.jobId === jobId);
   if (lease === undefined) throw new Error("the victim has no lease");
   return { jobId, lease };
@@ -172,7 +172,7 @@ it("a job that waits is not told by an attacker why, and an array gets no grants
   });
   await plain.workflow.getHandle(array.jobId).signal("grants", [{ seq: 1 }]);
   const many = world.orbweaver.job(array.jobId);
-  await expect.poll(async () => (await many.view()).state, { timeout: 120_000 }).toBe("completed");
+  await expect.poll(async () => (await many.view()).state).toBe("completed");
 });
 
 /** Orders to the fleet, each by the name of its update. */
@@ -243,11 +243,11 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
 
   expect(await job.amend({ priority: 3 })).toMatchObject({ changes: [{ setting: "priority" }] });
   expect(["held", "stopping"]).toContain(await job.suspend());
-  await expect.poll(async () => (await job.view()).state, { timeout: 120_000 }).toBe("held");
+  await expect.poll(async () => (await job.view()).state).toBe("held");
   expect(await job.release()).toBe("pending");
-  await expect.poll(async () => (await job.view()).state, { timeout: 120_000 }).toBe("running");
+  await expect.poll(async () => (await job.view()).state).toBe("running");
   await job.cancel({ isForced: true });
-  await expect.poll(async () => (await job.outcome()).kind, { timeout: 120_000 }).toBe("cancelled");
+  await expect.poll(async () => (await job.outcome()).kind).toBe("cancelled");
 });
 
 it("an order that comes with the start of a job waits until the job knows whose it obeys", async () => {
@@ -308,7 +308,7 @@ it("a job that a host refuses has a line about it in its audit: which agent, wha
     args: [file, { fleet: world.fleet }],
   });
   const job = world.orbweaver.job(workflowId);
-  await expect.poll(async () => (await job.outcome()).kind, { timeout: 120_000 }).toBe("failed");
+  await expect.poll(async () => (await job.outcome()).kind).toBe("failed");
   const history = await jobChanges(world.temporal, toJobId(workflowId));
   const refused = history.filter(({ why }) => why !== undefined);
   expect(refused).toMatchObject([{ act: "run refused" }]);
@@ -324,9 +324,7 @@ it("an array's tasks are not cancelled for an attacker, and are for who submitte
     run: { command: ["sleep", "600"] },
   });
   const array = world.orbweaver.job(jobId);
-  await expect
-    .poll(async () => (await array.view()).array?.counts.running, { timeout: 120_000 })
-    .toBeGreaterThan(0);
+  await expect.poll(async () => (await array.view()).array?.counts.running).toBeGreaterThan(0);
   const order = { tasks: "0-2" };
   await plain.workflow.getHandle(jobId).executeUpdate("cancel-tasks", { args: [order] });
   await expect.poll(async () => (await array.view()).junkSignals).toBe(1);
@@ -334,9 +332,7 @@ it("an array's tasks are not cancelled for an attacker, and are for who submitte
   const { done, stopping } = await array.cancelTasks("2");
   expect(done + stopping).toBe(1);
   await array.cancel({ isForced: true });
-  await expect
-    .poll(async () => (await array.outcome()).kind, { timeout: 120_000 })
-    .toBe("cancelled");
+  await expect.poll(async () => (await array.outcome()).kind).toBe("cancelled");
 });
 
 it("an order that is given with a true proof works once: who repeats it is not believed", async () => {

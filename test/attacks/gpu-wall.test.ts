@@ -3,7 +3,7 @@
  * `/dev/zero` and `/dev/full` as GPUs. Skipped by name where there is no root, or nothing that refuses devices.
  */
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,9 +11,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findContainment } from "../../agent/system/find-containment.ts";
 import { withGpuWall } from "../../agent/system/gpu-wall.ts";
 import { builtNative, eventually } from "../agent/fixture.ts";
-import { isRoot } from "../support/as-user.ts";
 import { cliOf } from "../support/own-cli.ts";
 import { removeFolder } from "../support/remove-folder.ts";
+import { canStandInDriver, standInDriver } from "../support/stand-in-driver.ts";
 
 const FLEET = "walled";
 const FLEET_FILE = `name: ${FLEET}
@@ -30,19 +30,13 @@ const GPUS = [
   { busId: "0000:65:00.0", uuid: "GPU-9f8e7d6c-0123-4567-89ab-0123456789ab", device: "full" },
 ] as const;
 const MINORS = { zero: 5, full: 7 };
-/** Covers what the kernel says of drivers, in a mount namespace of its own. */
-const WITH_DRIVER = [
-  ...["unshare", "--mount", "--propagation", "private", "sh", "-c"],
-  'mount --bind "$1/driver" /proc/driver && mount --bind "$1/devices" /proc/devices && shift && exec "$@"',
-  "sh",
-];
 let dir = "";
 const cli = cliOf(FLEET, () => join(dir, "state"));
 
 const canRun = (): boolean => {
   const containment = withGpuWall(findContainment(), { native: builtNative() });
   const hasWall = "devices" in containment && containment.devices !== undefined;
-  return isRoot && hasWall && existsSync("/proc/driver");
+  return hasWall && canStandInDriver();
 };
 const seenBy = (name: string): readonly string[] => {
   try {
@@ -55,17 +49,12 @@ const seenBy = (name: string): readonly string[] => {
 describe.runIf(canRun())("the GPU wall on a live fleet (needs root)", () => {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), "orbweaver-walled-"));
-    for (const { busId, uuid, device } of GPUS) {
-      const folder = join(dir, "driver", "nvidia", "gpus", busId);
-      mkdirSync(folder, { recursive: true });
-      writeFileSync(
-        join(folder, "information"),
-        `GPU UUID: \t ${uuid}\nDevice Minor: \t ${MINORS[device]}\n`,
-      );
-    }
-    writeFileSync(join(dir, "devices"), "Character devices:\n  1 nvidia\n");
+    const { before } = standInDriver(
+      dir,
+      GPUS.map((gpu) => ({ ...gpu, minor: MINORS[gpu.device] })),
+    );
     writeFileSync(join(dir, "fleet.yaml"), FLEET_FILE);
-    const up = cliOf(FLEET, () => join(dir, "state"), [...WITH_DRIVER, dir]);
+    const up = cliOf(FLEET, () => join(dir, "state"), before);
     await up("up", "--always-on", join(dir, "fleet.yaml"));
   });
   afterAll(async () => {

@@ -10,6 +10,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import type { JobFile, JobView } from "../../client/index.ts";
 import { tenantId } from "../../domain/values/ids.ts";
 import {
@@ -53,6 +54,9 @@ const STRANGE = ["x", "__nobody"];
 /** Those with which fleets and lobbies speak to jobs. */
 const KNOWN = ["grant", "grants", "preempt", "pending", "fenced", "call-in"];
 
+/** Of junk before a run begins its next one, which knows nothing of it any more. */
+const FEW = 20;
+
 let world: World;
 let dir: string;
 beforeAll(async () => {
@@ -84,11 +88,25 @@ async function flood(workflowId: string, most: number, names: readonly string[])
   return taken;
 }
 
+/** The line that the audit has of who sent the strange ones, by which run, with how often. `job`: of this one. */
+async function expectAudited(
+  least: number,
+  { to, job = [] }: { readonly to?: string; readonly job?: readonly string[] },
+): Promise<void> {
+  const times = async (): Promise<number> => {
+    const { stdout } = await world.cli(["audit", "--json", ...job]);
+    const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
+    const line = words.find(
+      ({ sender, to: by }) => sender === world.temporal.options.identity && by === to,
+    );
+    return line?.times ?? 0;
+  };
+  await expect.poll(times).toBeGreaterThanOrEqual(least);
+}
+
 const viewOf = (jobId: string): Promise<JobView> => world.orbweaver.job(jobId).view();
 const until = async (jobId: string, holds: (view: JobView) => boolean): Promise<void> => {
-  await expect
-    .poll(async () => holds(await viewOf(jobId)), { timeout: 120_000, interval: 200 })
-    .toBe(true);
+  await expect.poll(async () => holds(await viewOf(jobId)), { interval: 200 }).toBe(true);
 };
 
 const leasesOf = ({ attempts, array }: JobView): readonly string[] =>
@@ -145,6 +163,8 @@ it.each([
     );
     // An array does not count the grants of a job.
     expect((await viewOf(jobId)).junkSignals).toBeGreaterThan(0.8 * taken);
+    const strange = STRANGE.length / (STRANGE.length + KNOWN.length);
+    await expectAudited(0.8 * strange * taken, { job: ["--job", jobId] });
 
     await writeFile(go, "");
     const run = world.temporal.workflow.getHandle(jobId);
@@ -152,7 +172,6 @@ it.each([
     expect((await run.describe()).historyLength).toBeLessThan(MOST_EVENTS);
     await world.until("no lease is left", ({ leases }) => leases.size === 0);
   },
-  400_000,
 );
 
 const TENANT = tenantId("nobody");
@@ -188,6 +207,7 @@ async function started(type: string, workflowId: string, input: object): Promise
     taskQueue: JOB_TASK_QUEUE,
     args: [{ fleet: world.fleet, ...input }],
     workflowIdConflictPolicy: "USE_EXISTING",
+    memo: { fleet: world.fleet },
   });
   return world.temporal.workflow.getHandle(workflowId);
 }
@@ -198,13 +218,12 @@ it.each(ATTENDANTS)(
     const workflowId = idOf();
     const run = await started(type, workflowId, input);
     const { runId } = await run.describe();
+    expect(await flood(workflowId, FEW, STRANGE)).toBe(FEW);
+    await expectAudited(FEW, type === FLEET_WORKFLOW ? {} : { to: workflowId });
     expect(await flood(workflowId, 1_500, STRANGE)).toBe(1_500);
-    await expect
-      .poll(async () => (await run.describe()).runId === runId, { timeout: 150_000 })
-      .toBe(false);
+    await expect.poll(async () => (await run.describe()).runId === runId).toBe(false);
     expect((await run.describe()).status.name).toBe("RUNNING");
   },
-  400_000,
 );
 
 /** Of history the server takes so much for a run, and 4 MiB in a message: without a count of headers this ends any run. */

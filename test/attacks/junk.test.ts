@@ -8,7 +8,13 @@ import proto from "@temporalio/proto";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
-import { expectEnded, FLOOD_TEST_MS, flooded, FLOODED_FLEET } from "./flooded-fleet.ts";
+import {
+  expectAudited,
+  expectEnded,
+  FLOOD_TEST_MS,
+  flooded,
+  FLOODED_FLEET,
+} from "./flooded-fleet.ts";
 
 const { WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND } =
   proto.temporal.api.enums.v1.WorkflowTaskFailedCause;
@@ -30,6 +36,7 @@ it.each([5_000, 10_000])(
       (ledger) => ledger.deadLetters.reduce((sum, { times = 1 }) => sum + times, 0) > 0.9 * count,
     );
     expect(deadLetters.length).toBeLessThanOrEqual(50);
+    await expectAudited(world, times);
     expect(await failuresByTheServer()).toEqual([]);
   },
   FLOOD_TEST_MS,

@@ -87,7 +87,7 @@ async function runningVictim() {
     run: { command: ["sh", "-c", "echo a secret; sleep 600"] },
   });
   const job = world.orbweaver.job(jobId);
-  await expect.poll(async () => (await job.view()).state, { timeout: 120_000 }).toBe("running");
+  await expect.poll(async () => (await job.view()).state).toBe("running");
   const ledger = await world.ledger();
   const lease = [...ledger.leases.values()].find((each) => each.jobId === jobId);
   const host = lease?.gpus[0]?.host;

@@ -4,7 +4,7 @@
  * Runs as root, which alone can start processes of other users; without root it has only the modes to look at.
  */
 
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,6 +13,7 @@ import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import { asUser, isRoot, NOBODY, statusAs } from "../support/as-user.ts";
 import { cliOf } from "../support/own-cli.ts";
 import { removeFolder } from "../support/remove-folder.ts";
+import { ROOT } from "../support/world.ts";
 
 const FLEET = "private";
 const SECRET = "s3cret-w0rd";
@@ -83,3 +84,29 @@ it.runIf(isRoot)("level 2: the codec server decodes for its own user alone", asy
   expect(await statusAs(NOBODY, url, { method: "POST", body })).toBe(401);
   expect((await fetch(url, { method: "POST", body })).status).toBe(200);
 });
+
+it.runIf(isRoot)(
+  "level 2: another user gets neither the console's streams and metrics nor a backup",
+  async () => {
+    const state = JSON.parse((await asUser(0, ["cat", join(stateDir(), "up.json")])).stdout) as {
+      readonly consoleUrl: string;
+    };
+    for (const path of ["events", "job-events", "snapshot", "state", "past", "shares", "host"])
+      expect(await statusAs(NOBODY, new URL(`/api/${path}`, state.consoleUrl).href)).toBe(401);
+    expect(await statusAs(NOBODY, new URL("/metrics", state.consoleUrl).href)).toBe(401);
+    const folder = join(dir, "loot");
+    mkdirSync(folder);
+    chmodSync(folder, 0o777);
+    const words = [
+      process.execPath,
+      join(ROOT, "dist/cli/main.js"),
+      "backup",
+      join(folder, "copy"),
+    ];
+    const env = { ORBWEAVER_STATE_DIR: join(dir, "state"), ORBWEAVER_FLEET: FLEET };
+    const { code, stderr } = await asUser(NOBODY, words, env);
+    expect(code).not.toBe(0);
+    expect(stderr).not.toContain("this is a bug");
+    expect(readdirSync(folder)).toEqual([]);
+  },
+);

@@ -15,6 +15,7 @@ import { readAuditLog } from "../../access/audit-log.ts";
 import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
 import { forwardPort } from "../../cli/sessions/forwarded-port.ts";
 import { openServiceClient } from "../../client/index.ts";
+import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import type { ServiceAddress } from "../../client/service-client.ts";
 import type { Access } from "../../domain/fleet/access-schema.ts";
 import { openUserSession, type SessionRequest, type UserSession } from "../../client/session.ts";
@@ -227,7 +228,7 @@ describe("a session with a rank", () => {
     async (_what, part, why) => {
       const { session, until } = open("ada", ["sh", "-c", "echo here; exec sleep 600"]);
       await until("here");
-      const before = options.readAccess();
+      const before = options.readAccess("");
       changed = { ...before, ...part };
       touch(options.file);
       await expect(session.over).rejects.toMatchObject({
@@ -413,6 +414,18 @@ it("lets nobody who signs a ticket past the service hide words in the size of a 
   });
   expect(await over).toMatchObject({ kind: "lost" });
   expect(text).toBe("");
+  await expect
+    .poll(async () => {
+      const { stdout } = await world.cli(["audit", "--json"]);
+      return (JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] }).words;
+    })
+    .toContainEqual(
+      expect.objectContaining({
+        sender: `session-own-${world.fleet}`,
+        what: `dial of ${job}`,
+        why: "what is to be started has another form",
+      }),
+    );
   relay.close();
   server.close();
 });

@@ -4,12 +4,20 @@
  */
 
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { randomUUID } from "node:crypto";
+import { recover } from "../../activities/audit.ts";
+import { clusterId } from "../../domain/values/ids.ts";
 import {
+  ARRAY_MEMO,
   fleetWorkflowId,
   inboxSignal,
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
+  LOBBY_WORKFLOW,
+  WAITS_MEMO,
 } from "../../protocol/messages.ts";
+import { PROOF_MEMO } from "../../protocol/signed-job.ts";
+import { PLANNED_DRAIN_MEMO, TIMED_DRAIN_WORKFLOW } from "../../protocol/timed-drain.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
@@ -36,6 +44,96 @@ async function bystanderEnds(): Promise<void> {
   });
   expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });
 }
+
+const payload = (encoding: string, text: string) => ({
+  metadata: { encoding: Buffer.from(encoding) },
+  data: Buffer.from(text),
+});
+
+it("a job whose memo nobody can read is granted GPUs, refused by its host, and over: no lease stays", async () => {
+  const { namespace } = world.temporal.options;
+  const input = [FILE, { fleet: world.fleet }].map((value) =>
+    payload("json/plain", JSON.stringify(value)),
+  );
+  const memos = [
+    payload("no/such-encoding", "{"),
+    payload("json/plain", "{"),
+    payload("binary/encrypted", "{"),
+    payload("binary/zlib", "{"),
+  ];
+  const started = memos.flatMap((memo, at) =>
+    ["strange", PROOF_MEMO].map((entry) => ({
+      fields: { [entry]: memo },
+      workflowId: `${world.fleet}-memo-${String(at)}-${entry}`,
+    })),
+  );
+  for (const { fields, workflowId } of started)
+    await world.temporal.workflowService.startWorkflowExecution({
+      ...{ namespace, workflowId, requestId: randomUUID(), workflowType: { name: JOB_WORKFLOW } },
+      ...{ taskQueue: { name: JOB_TASK_QUEUE }, input: { payloads: input }, memo: { fields } },
+    });
+  for (const { workflowId } of started)
+    expect(await world.orbweaver.job(workflowId).outcome()).toMatchObject({
+      ...{ kind: "failed", failure: { code: "NOT_ALLOWED" } },
+    });
+  await world.until("no lease is left", ({ leases }) => leases.size === 0);
+  await bystanderEnds();
+});
+
+it("workflows whose ids and memos nobody can read hide nothing: not from list, audit and fleet show, and not from a fleet that recovers", async () => {
+  const { namespace } = world.temporal.options;
+  const { jobId } = await world.orbweaver.submit({
+    ...{ name: "waits", hold: true },
+    ...{ gang: { gpus: 1 }, run: { command: ["true"] } },
+  });
+  const strange = [JOB_WORKFLOW, LOBBY_WORKFLOW, TIMED_DRAIN_WORKFLOW].flatMap((type) =>
+    ["strange", "strange and\nof two lines"].map((name) => ({
+      type,
+      workflowId: `${type} ${name} ${world.fleet}`,
+    })),
+  );
+  for (const { type, workflowId } of strange)
+    await world.temporal.workflowService.startWorkflowExecution({
+      ...{ namespace, workflowId, requestId: randomUUID(), workflowType: { name: type } },
+      taskQueue: { name: `nobody-${world.fleet}` },
+      memo: {
+        fields: {
+          // A lobby that says whose it is would be asked, and nobody answers for it.
+          fleet: payload("json/plain", type === LOBBY_WORKFLOW ? "{" : JSON.stringify(world.fleet)),
+          [ARRAY_MEMO]: payload("no/such-encoding", "{"),
+          [WAITS_MEMO]: payload("json/plain", "{"),
+          [PLANNED_DRAIN_MEMO]: payload("json/plain", '{"host":7}'),
+        },
+      },
+      searchAttributes: {
+        indexedFields: {
+          OrbweaverFleet: payload("json/plain", JSON.stringify(world.fleet)),
+          OrbweaverCluster: payload("json/plain", '["a b"]'),
+        },
+      },
+    });
+  const looks = [["list"], ["audit"], ["fleet", "show"]];
+  await expect
+    .poll(async () => {
+      const query = `OrbweaverFleet = "${world.fleet}" AND ExecutionStatus = "Running"`;
+      return (await world.temporal.workflow.count(query)).count;
+    })
+    .toBeGreaterThan(strange.length);
+  try {
+    for (const words of looks) {
+      const { code, stderr, stdout } = await world.cli([...words, "--json"]);
+      expect(code, `${words.join(" ")}: ${stderr}`).toBe(0);
+      if (words[0] === "list") expect(stdout).toContain(jobId);
+    }
+    const order = { fleet: world.fleet, clusters: [clusterId("alpha")], isLedgerLost: true };
+    const lobbyStore = { loadRows: () => Promise.resolve({ kind: "rows", rows: [] } as never) };
+    await recover({ client: world.temporal, lobbyStore } as never, order as never);
+  } finally {
+    for (const { workflowId } of strange)
+      await world.temporal.workflow.getHandle(workflowId).terminate();
+  }
+  await world.orbweaver.job(jobId).cancel();
+});
 
 const deep = (levels: number): unknown => {
   let value: unknown = 1;
@@ -166,13 +264,11 @@ it("an array hears a grant and a call that came before its file was read", async
   });
   // It gives a task to the lease that it was offered; the host has never heard of it, and refuses.
   await expect
-    .poll(
-      async () =>
-        (await run.fetchHistory()).events?.some(
-          ({ activityTaskScheduledEventAttributes: scheduled }) =>
-            scheduled?.activityType?.name === "run",
-        ),
-      { timeout: 120_000 },
+    .poll(async () =>
+      (await run.fetchHistory()).events?.some(
+        ({ activityTaskScheduledEventAttributes: scheduled }) =>
+          scheduled?.activityType?.name === "run",
+      ),
     )
     .toBe(true);
   await world.orbweaver.job(workflowId).cancel();

@@ -5,6 +5,7 @@
  */
 
 import type { WorkflowHandle } from "@temporalio/client";
+import { randomUUID } from "node:crypto";
 import { chownSync, existsSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,6 +14,7 @@ import { signJob } from "../../access/job-proof.ts";
 import { ownIdentity, type Identity } from "../../access/own-identity.ts";
 import { readJob } from "../../client/submission.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
+import { AMENDED_MEMO } from "../../protocol/job-orders.ts";
 import { JOB_TASK_QUEUE, JOB_WORKFLOW } from "../../protocol/messages.ts";
 import { contentOfSpec, PROOF_AGE_MS, PROOF_MEMO } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
@@ -56,14 +58,22 @@ const newId = (): string => `${world.fleet}-attack-${String((count += 1))}`;
 
 async function start(
   file: JobFile,
-  { proof, jobId = newId() }: { readonly proof?: unknown; readonly jobId?: string } = {},
+  {
+    proof,
+    jobId = newId(),
+    memo = proof === undefined ? {} : { [PROOF_MEMO]: proof },
+  }: {
+    readonly proof?: unknown;
+    readonly jobId?: string;
+    readonly memo?: Readonly<Record<string, unknown>>;
+  } = {},
 ): Promise<WorkflowHandle> {
   return await world.temporal.workflow.start(JOB_WORKFLOW, {
     workflowId: jobId,
     taskQueue: JOB_TASK_QUEUE,
     workflowIdReusePolicy: "ALLOW_DUPLICATE",
     args: [file, { fleet: world.fleet }],
-    ...(proof !== undefined && { memo: { [PROOF_MEMO]: proof } }),
+    memo,
   });
 }
 
@@ -168,6 +178,32 @@ describe("level 2: on an agent without a policy", () => {
     const proof = memo?.[PROOF_MEMO];
     expect(proof).toMatch(/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/);
     expect(await refusalOf(await start(evilFile(), { proof, jobId }))).toMatch(/differs from/);
+  });
+
+  it("a job that has ended is not begun again by its signature, wherever in a memo it stands; the job itself is, when it is reset", async () => {
+    const { jobId } = await world.orbweaver.submit(honestFile);
+    const handle = world.temporal.workflow.getHandle(jobId);
+    await handle.result();
+    const { memo, runId } = await handle.describe();
+    const proof = memo?.[PROOF_MEMO];
+    const { events } = await handle.fetchHistory();
+    const firstTask = events?.find((event) => event.workflowTaskCompletedEventAttributes);
+    await world.temporal.workflowService.resetWorkflowExecution({
+      ...{ namespace: world.temporal.options.namespace, requestId: randomUUID() },
+      workflowExecution: { workflowId: jobId, runId },
+      workflowTaskFinishEventId: firstTask?.eventId ?? null,
+    });
+    expect(await world.orbweaver.job(jobId).outcome()).toMatchObject({ kind: "completed" });
+    const other = signJob({ jobId, content: {} }, thief, Date.now());
+    for (const read of [
+      { [PROOF_MEMO]: proof },
+      { [AMENDED_MEMO]: [proof] },
+      { [PROOF_MEMO]: other, [AMENDED_MEMO]: [proof, proof] },
+    ]) {
+      const again = await start(honestFile, { jobId, memo: read });
+      expect(await refusalOf(again)).toContain("has served an earlier workflow of its id");
+    }
+    await expectAudited(jobId, "has served an earlier workflow of its id");
   });
 });
 

@@ -86,4 +86,4 @@ test("a short run has a figure for every bar, and a row for each policy", async 
   ]);
   expect(bars.every(({ got }) => got !== null && got > 0)).toBe(true);
   expect(tables.map(({ rows }) => rows.map(([name]) => name))).toEqual([["tawfq", "partition"]]);
-}, 300_000);
+});

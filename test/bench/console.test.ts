@@ -1,10 +1,17 @@
 /** @file `bench console` without a browser and without a server: what a trace says of frames, the hash of what is compared, a scrape in small. */
 
 import { expect, test } from "vitest";
+import { openFollowedRun } from "../../console/follow/followed-run.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+import { largeLedgers } from "../../bench/live/large-ledger.ts";
+import { drawFrom } from "../../bench/statistics.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 import type { BenchRequest } from "../../bench/bench.ts";
 import { hashOf } from "../../bench/console/folded-histories.ts";
 import { measureLargePast } from "../../bench/console/large-past.ts";
 import { readTrace } from "../../bench/console/thread-trace.ts";
+import { writtenRuns } from "../../bench/console/written-histories.ts";
 import { measureScrape } from "../../bench/console/scrape-part.ts";
 
 const event = (name: string, ts: number, tts: number, more: object = {}) => {
@@ -55,6 +62,25 @@ test("every instant of a small fleet that changes over two runs is shown as it w
     ]),
   ]);
   expect(bars[0]?.got).toBe(30);
+});
+
+test("a written history is followed to its end, and the next run carries on what it left", async () => {
+  const draw = drawFrom(1);
+  const [first] = largeLedgers({ gpus: 64, requests: 20 }, draw);
+  if (first === undefined) throw new Error("no ledger");
+  const codecs = createConverters().worker.payloadCodecs ?? [];
+  const { signal: interrupted } = new AbortController();
+  const options = { fleet: "large", runs: 2, cycles: 40, codecs, draw, interrupted };
+  let left: string | undefined;
+  let grants = 0;
+  for await (const { runId, events } of writtenRuns(first, options)) {
+    const run = await openFollowedRun(runId, events[0] ?? {}, codecs);
+    expect(run.carried).toBe(left ?? run.carried);
+    for (const { event } of await foldedOf(run, events))
+      if (event.kind === "plan") grants += event.plan.items.length;
+    left = JSON.stringify(packLedger(run.ledger()));
+  }
+  expect(grants).toBeGreaterThan(20);
 });
 
 test("a scrape of a small full fleet has series of its tenants and of the use of its hosts", async () => {

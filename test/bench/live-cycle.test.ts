@@ -23,4 +23,4 @@ test("the fed decider follows every cycle and every end of a run", async () => {
   const notes = new Map(bars.map(({ id, note }) => [id, note]));
   expect(notes.get("live-cycle-baseline-answers")).toMatch(/^\d+ plans by decide, 0 answers stale/);
   expect(notes.get("live-cycle-continue-p99")).toMatch(/10 times.*; 0 answers stale/);
-}, 60_000);
+});

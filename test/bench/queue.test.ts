@@ -57,7 +57,7 @@ describe("bench queue, short", () => {
     expect(got.get("utilisation")).toBeLessThanOrEqual(100);
     expect(got.get("starved-tenants")).toBe(0);
     expect(got.get("training-lost")).toBeLessThan(100);
-  }, 120_000);
+  });
 
   test("has sizes for everything that it asks for", () => {
     const names = queueBench.options.map(({ name }) => name);

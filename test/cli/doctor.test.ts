@@ -1,4 +1,4 @@
-/** @file What a doctor finds on a machine, without a server: keys that do not fit, files that others read, payloads in the clear. */
+/** @file What a doctor finds on a machine, without a server: keys that do not fit, files that others read, a full disk, payloads in the clear. */
 
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,12 +35,19 @@ async function verdicts(place: MachinePlace): Promise<Readonly<Record<string, st
 const SOUND = {
   ...{ identity: "ok", "fleet keys": "ok", files: "ok", payloads: "ok" },
   "host policy": "ok",
+  disk: "ok",
 };
 
 it("finds nothing wrong where nothing is yet, and makes nothing", async () => {
   const place = placeOf();
   expect(await verdicts(place)).toEqual(SOUND);
   expect(await verdicts(place)).toEqual(SOUND);
+});
+
+it("finds a disk without room for a launch", async () => {
+  // A file system that has no room by nature.
+  const { disk } = await verdicts({ ...placeOf(), stateDir: "/proc" });
+  expect(disk).toBe("problem");
 });
 
 it("finds a private key that others may read, and one whose public half is not believed", async () => {

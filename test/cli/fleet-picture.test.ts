@@ -11,6 +11,7 @@ import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import { MODES } from "../../page/map/colours.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 const codecs = createConverters().worker.payloadCodecs ?? [];
@@ -20,9 +21,7 @@ async function busiest(file: string): Promise<Ledger> {
   const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")));
   const events = history.events ?? [];
   const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
-  const ledgers = (await run.read(events)).flatMap(({ folded }) =>
-    folded.map(({ ledger }) => ledger),
-  );
+  const ledgers = (await foldedOf(run, events)).map(({ ledger }) => ledger);
   const most = Math.max(...ledgers.map(({ leases }) => leases.size));
   return ledgers.find(({ leases }) => leases.size === most) ?? run.ledger();
 }

@@ -219,6 +219,26 @@ it("a drain without a reason says that it was a person's", async () => {
   expect(reasons).toEqual(["drained by hand"]);
 });
 
+it("single GPUs are drained and come back by their numbers, without the options of a reboot", async () => {
+  const named: unknown[] = [];
+  const client = {
+    drainGpus: (...given: readonly unknown[]) => Promise.resolve(void named.push(given)),
+    undrainGpus: (given: unknown) => Promise.resolve(void named.push(given)),
+  };
+  const hosts = ["eu-1/h1"];
+  const words = ["drain", ...hosts, "--gpu", "5,3", "--gpu", "3"];
+  expect((await run(words, { client })).stdout).toBe("eu-1/h1 GPUs 3, 5  drained\n");
+  expect((await run(["undrain", ...hosts, "--gpu", "3"], { client })).stdout).toBe(
+    "eu-1/h1 GPU 3  in service\n",
+  );
+  expect(named).toEqual([[{ hosts, gpus: [3, 5] }, "drained by hand"], { hosts, gpus: [3] }]);
+  for (const more of [["--reboot"], ["--command", "reboot"], ["--parallel", "2"], ["--at", "+1h"]])
+    expect((await run([...words, ...more], { client })).stderr).toContain("of whole hosts");
+  for (const gpus of ["", "3,", "-1", "x"])
+    expect((await run(["drain", ...hosts, `--gpu=${gpus}`], { client })).code).toBe(2);
+  expect(named).toHaveLength(2);
+});
+
 describe("fleet check", () => {
   const cwd = mkdtempSync(join(tmpdir(), "orbweaver-check-"));
   writeFileSync(join(cwd, "good.yaml"), FLEET);

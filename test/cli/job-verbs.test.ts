@@ -69,7 +69,7 @@ const JOBS = [
 ];
 
 describe("list", () => {
-  const client = { list: () => each(JOBS) };
+  const client = { listPages: () => each([JOBS]) };
 
   it("shows job, class, tenant, state, GPUs, where and the wait in 80 columns", async () => {
     const { code, stdout } = await run(["list"], {
@@ -104,11 +104,11 @@ describe("list", () => {
   it("prints a changed line once while it watches without a terminal, and ends at Ctrl-C with 130", async () => {
     const controller = new AbortController();
     const watched = {
-      list: () => {
+      listPages: () => {
         queueMicrotask(() => {
           controller.abort();
         });
-        return each(JOBS);
+        return each([JOBS]);
       },
     };
     const { code, stdout } = await run(["list", "--watch"], {
@@ -156,6 +156,34 @@ describe("cancel", () => {
     expect((await run(["cancel", "a"], of)).stdout).toBe("a  cancelling\n");
     expect(forced).toEqual([true, true, false].map((isForced) => ({ isForced })));
     expect((await run(["kill"], of)).stderr).toMatch(/^error BAD_INPUT: no job to kill is named/);
+  });
+
+  const late = [1, 3, 5, ...Array.from({ length: 30 }, (_, at) => 100 + 2 * at)].join(",");
+  it.each([
+    [{ done: 10, stopping: 1, skipped: 0 }, "10 cancelled, 1 stopping"],
+    [
+      { done: 10, stopping: 0, skipped: 4, skippedTasks: "3-5,9" },
+      "10 cancelled, 4 had ended (3-5,9)",
+    ],
+    [{ done: 0, stopping: 0, skipped: 4 }, "4 had ended"],
+    [
+      { done: 0, stopping: 0, skipped: 33, skippedTasks: late },
+      "33 had ended (1,3,5,100,102,104,106,108,110,112,114,…)",
+    ],
+  ])("of tasks of an array says what became of them: %j", async (answer, want) => {
+    const asked: string[] = [];
+    const cancelTasks = (tasks: string) => {
+      asked.push(tasks);
+      return Promise.resolve(answer);
+    };
+    const of = { client: { job: () => ({ cancelTasks }) as unknown as JobHandle } };
+    const words = ["cancel", "sweep-3", "--task", "3-5,9"];
+    expect((await run(words, of)).stdout).toBe(`sweep-3  ${want}\n`);
+    expect(JSON.parse((await run([...words, "--json"], of)).stdout)).toEqual({
+      jobs: [{ jobId: "sweep-3", state: want, tasks: answer }],
+    });
+    expect(asked).toEqual(["3-5,9", "3-5,9"]);
+    expect((await run([...words, "--force"], of)).code).toBe(2);
   });
 
   it("says the same as JSON", async () => {

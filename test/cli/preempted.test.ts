@@ -107,8 +107,8 @@ it("list: a smaller gang has both sizes, and one that gives way says for whom, i
     listed({ jobId: jobId("c"), preemptedFor: jobId("c") }),
   ];
   const client = {
-    list: async function* () {
-      for (const job of jobs) yield await Promise.resolve(job);
+    listPages: async function* () {
+      yield await Promise.resolve(jobs);
     },
   };
   const { stdout } = await run(["list"], { client, nowMs: NOW_MS });

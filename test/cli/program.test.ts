@@ -4,35 +4,11 @@ import { Writable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { drained } from "../../cli/terminal/io.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
-import type { Command } from "commander";
-import { createCommandContext } from "../../cli/command/command-context.ts";
-import { VERB_GROUPS } from "../../cli/verb-list.ts";
+import { everyVerb } from "./every-verb.ts";
 import { run } from "./run.ts";
 
 /** The words of each command, verbs of verbs included. */
 const VERBS = await everyVerb();
-
-async function everyVerb(): Promise<readonly string[][]> {
-  const found: string[][] = [];
-  const take = (verb: Command, before: readonly string[]): void => {
-    const words = [...before, verb.name()];
-    found.push(words);
-    for (const each of verb.commands) take(each, words);
-  };
-  const never = (): never => {
-    throw new Error("no verb acts while it is made");
-  };
-  const context = createCommandContext({
-    io: {
-      ...{ stdout: process.stdout, stderr: process.stderr, readInput: never },
-      ...{ env: {}, cwd: "/", nowMs: never, interrupted: new AbortController().signal },
-    },
-    ...{ openSession: never, commandLine: undefined, exitWith: never, endsByItself: never },
-  });
-  for (const { load } of VERB_GROUPS.flatMap(({ verbs }) => verbs))
-    take((await load())(context), []);
-  return [...found, ["completion"]];
-}
 
 /** What they print is somebody else's, or a process goes on until it is ended. */
 const WITHOUT_DOCUMENT = new Set([
@@ -114,6 +90,16 @@ describe("wrong usage", () => {
       "error BAD_INPUT: a command is missing. Write it after --, as in `orbweaver exec train-7:3 -- ls /tmp`.\n",
     ],
     [
+      "a command of exec with an option, without its dashes",
+      ["exec", "train-7", "ls", "-q"],
+      "error BAD_INPUT: a command is missing. Write it after --, as in `orbweaver exec train-7 -- ls -q`.\n",
+    ],
+    [
+      "an option that exec does not have",
+      ["exec", "train-7", "--ptyy", "--", "ls"],
+      "error BAD_INPUT: unknown option '--ptyy'\n",
+    ],
+    [
       "an array of no tasks",
       ["submit", "--gpus", "1", "--array", "9-1", "--", "x"],
       'error BAD_INPUT: --array "9-1" names no tasks below 1000000. Write how many there are, e.g. --array 100, or tasks such as 0-99:5%10.\n',
@@ -159,7 +145,7 @@ it("says how to get a connection when there is none, and ends with 4", async () 
 });
 
 describe("options of all verbs", () => {
-  const client = { list: async function* () {} };
+  const client = { listPages: async function* () {} };
 
   it.each([
     [["--fleet", "default", "list"]],

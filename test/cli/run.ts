@@ -23,6 +23,8 @@ export interface Outside {
   readonly client?: Partial<OrbweaverClient>;
   /** What stands for Temporal's own client, where a verb looks at the job's workflow itself. */
   readonly temporal?: object;
+  /** In place of `client`: how a connection fails. */
+  readonly openSession?: OpenSession;
   readonly interrupted?: AbortSignal;
 }
 
@@ -51,9 +53,10 @@ export async function run(words: readonly string[], outside: Outside = {}): Prom
     nowMs: () => outside.nowMs ?? 0,
     interrupted: outside.interrupted ?? new AbortController().signal,
   };
-  const { client, temporal } = outside;
+  const { client, temporal, openSession } = outside;
   const code = await runCli(words, {
     io,
+    ...(openSession !== undefined && { openSession }),
     ...(client !== undefined && { openSession: fake(client, temporal) }),
   });
   return { code, stdout: stdout.text(), stderr: stderr.text() };
@@ -74,6 +77,7 @@ function fake(client: Partial<OrbweaverClient>, temporal?: object): OpenSession 
     client: "trust" in client ? client : { ...client, trust },
     temporal,
     connection,
+    ready: Promise.resolve(),
     close: () => Promise.resolve(),
   };
   // Only the parts that the verb under test touches exist.

@@ -7,6 +7,7 @@ import { disbelievedByAttendants, disbelievedByHosts } from "../../client/disbel
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { presenceWorkflowId } from "../../protocol/messages.ts";
+import { listingServer } from "../support/listing-server.ts";
 import { fleetOf, SMALL_FLEET } from "../support/world.ts";
 
 const PRESENCE = presenceWorkflowId("eu", "alpha");
@@ -15,10 +16,9 @@ const PRESENCE = presenceWorkflowId("eu", "alpha");
 function clientOf(answer: () => Promise<unknown>): Client {
   const none = (id: string) => Promise.reject(new WorkflowNotFoundError("gone", id, undefined));
   const client = {
+    // No lobby and no tuner is open.
+    ...listingServer([[]]),
     workflow: {
-      async *list() {
-        // No lobby and no tuner is open.
-      },
       getHandle: (id: string) => ({ query: () => (id === PRESENCE ? answer() : none(id)) }),
     },
   };

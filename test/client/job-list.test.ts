@@ -2,8 +2,6 @@
 
 import type { Client } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
-import proto from "@temporalio/proto";
-import type { RPCImplCallback } from "protobufjs";
 import { describe, expect, it } from "vitest";
 import { visibilityQuery, type JobFilter } from "../../client/job-filter.ts";
 import { listedJob, listJobs } from "../../client/job-list.ts";
@@ -26,11 +24,12 @@ import {
   tenantId,
   token,
 } from "../../domain/values/ids.ts";
-import { ARRAY_MEMO } from "../../protocol/messages.ts";
+import { ARRAY_MEMO, CELL_MEMO, WAITS_MEMO } from "../../protocol/messages.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { gbps, gib, ms } from "../../domain/values/units.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { listingServer } from "../support/listing-server.ts";
 
 const ANYWHERE = { isSameHost: false, isSameFabric: false };
 
@@ -160,43 +159,14 @@ function raw({
   };
 }
 
-const { ListWorkflowExecutionsRequest: Request, ListWorkflowExecutionsResponse: Response } =
-  proto.temporal.api.workflowservice.v1;
-
-/** What a listing uses of a client: pages, each asked for with the token of the one before. */
-function fakeClient(pages: readonly (readonly unknown[])[], asked?: number[]): Client {
-  const payloadConverter = {
-    fromPayload: ({ data }: { data: Uint8Array }): unknown =>
-      JSON.parse(Buffer.from(data).toString("utf8")),
-  };
-  const found = {
-    options: { namespace: "n", loadedDataConverter: { payloadCodecs: [], payloadConverter } },
-    withMetadata: (metadata: object, call: () => Promise<unknown>) => {
-      expect(metadata).toEqual({ "temporal-namespace": "n" });
-      return call();
-    },
-    workflowService: {
-      rpcImpl: ({ name }: { name: string }, bytes: Uint8Array, callback: RPCImplCallback) => {
-        const { nextPageToken, query } = Request.decode(bytes);
-        const [at = 0] = nextPageToken;
-        if (name !== "ListWorkflowExecutions" || query === "") throw new Error(name);
-        const page = {
-          executions: pages[at] as object[],
-          nextPageToken: at + 1 < pages.length ? Uint8Array.of(at + 1) : new Uint8Array(),
-        };
-        asked?.push(at);
-        callback(null, Response.encode(page).finish());
-      },
-    },
-  };
-  return found as unknown as Client;
-}
+const fakeClient = (...server: Parameters<typeof listingServer>): Client =>
+  listingServer(...server) as unknown as Client;
 
 describe("rows of visibility", () => {
-  const listed = async (pages: readonly (readonly unknown[])[], filter: JobFilter = {}) => {
+  const listed = async (pages: readonly (readonly object[])[], filter: JobFilter = {}) => {
     const jobs = [];
     const known = { fleet: "default", filter, ledger: () => Promise.resolve(undefined) };
-    for await (const job of listJobs(fakeClient(pages), known)) jobs.push(job);
+    for await (const page of listJobs(fakeClient(pages), known)) jobs.push(...page);
     return jobs;
   };
 
@@ -236,6 +206,29 @@ describe("rows of visibility", () => {
       ...{ submittedAtMs: 1_000, endedAtMs: 3_000 },
     });
     expect(strange).toMatchObject({ jobId: "b", state: "pending" });
+  });
+
+  it("of what is no job are left out, and memos that nobody can read; the others are listed", async () => {
+    const unreadable = { metadata: {}, data: Buffer.from("{") };
+    const memos = [
+      { [WAITS_MEMO]: { code: "WaitingForGpus" } },
+      { [WAITS_MEMO]: { code: "constructor", message: "", numbers: {}, holders: [], wakeOn: [] } },
+      { [WAITS_MEMO]: 7, [CELL_MEMO]: "eu", [ARRAY_MEMO]: { count: "many" } },
+      { [CELL_MEMO]: { from: "a b", to: "", code: 1 }, [ARRAY_MEMO]: [] },
+    ];
+    const rows = [
+      ...["", "a b", "a\nvictim", "\u2028"].map((id) => raw({ id })),
+      ...memos.map((memo, at) => raw({ id: `memo-${String(at)}`, memo })),
+      { ...raw({ id: "closed" }), memo: { fields: { [WAITS_MEMO]: unreadable } } },
+    ];
+    const jobs = await listed([[...rows, raw({ id: "good" })]]);
+    expect(jobs.map(({ jobId: id }) => id)).toEqual([
+      ...memos.map((_, at) => `memo-${String(at)}`),
+      "closed",
+      "good",
+    ]);
+    for (const job of jobs)
+      for (const name of ["pending", "moved", "tasks"]) expect(job).not.toHaveProperty(name);
   });
 });
 
@@ -280,7 +273,7 @@ describe("with the fleet's ledger", () => {
       ...{ fleet: "default", filter },
       ledger: () => Promise.resolve({ ...ledger, ...more }),
     };
-    for await (const job of listJobs(client, known)) jobs.push(job);
+    for await (const page of listJobs(client, known)) jobs.push(...page);
     return jobs;
   }
 
@@ -354,7 +347,7 @@ describe("with the fleet's ledger", () => {
     ]);
     const ids = [];
     const asked = { ...{ fleet: "default", filter }, ledger: () => Promise.resolve(undefined) };
-    for await (const job of listJobs(labelled, asked)) ids.push(job.jobId);
+    for await (const page of listJobs(labelled, asked)) ids.push(...page.map((job) => job.jobId));
     expect(ids).toEqual(wantIds);
   });
 

@@ -10,6 +10,7 @@ import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import { createFleetMetrics } from "../../console/metrics/fleet-metrics.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { ROOT } from "../support/world.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const GRAFANA = path.join(ROOT, "deploy/grafana");
 const ALERTS = path.join(ROOT, "deploy/prometheus/alerts.yaml");
@@ -62,7 +63,7 @@ beforeAll(async () => {
   const codecs = createConverters().worker.payloadCodecs ?? [];
   const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
   const metrics = createFleetMetrics();
-  for (const { folded } of await run.read(events)) for (const one of folded) metrics.fold(one);
+  for (const one of await foldedOf(run, events)) metrics.fold(one);
   const now = { nowMs: Date.now(), atMs: Date.now(), isReached: true };
   const { body } = await metrics.expose(run.ledger(), now);
   const types = [...String(body).matchAll(/^# TYPE (\S+) (\S+)$/gm)];

@@ -10,6 +10,7 @@ import { apply } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { recordedRun } from "../../workers/recorded-fleet.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
@@ -28,7 +29,7 @@ describe("a followed run", () => {
     const folded = [];
     for (let at = 0; at < events.length;) {
       const end = nextBatchEnd(events, at);
-      folded.push(...(await run.read(events.slice(at, end))).flatMap((task) => task.folded));
+      folded.push(...(await foldedOf(run, events.slice(at, end))));
       at = end;
     }
     expect(folded.map(({ event }) => event)).toEqual(told.events);
@@ -39,6 +40,18 @@ describe("a followed run", () => {
       expect(packLedger(followed)).toEqual(packLedger(ledger));
     }
     expect(packLedger(run.ledger())).toEqual(packLedger(ledger));
+  });
+
+  it("folds a task when it is asked for, so that nobody keeps the ledgers of a whole page", async () => {
+    const file = path.join(FOLDER, files[0] ?? "");
+    const events = historyFromJSON(JSON.parse(readFileSync(file, "utf8"))).events ?? [];
+    const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
+    let tasks = 0;
+    for await (const { ledger } of run.read(events)) {
+      expect(run.ledger()).toBe(ledger);
+      tasks += 1;
+    }
+    expect(tasks).toBeGreaterThan(3);
   });
 });
 

@@ -79,9 +79,18 @@ it("never is in a run whose history is none of this machine", async () => {
 async function begun(
   after: Readonly<Record<string, { readonly firstRunId: string; readonly next?: string }>>,
   newest: string,
+  {
+    isBroken = false,
+    unread = "",
+  }: {
+    readonly isBroken?: boolean;
+    /** A run that nobody can take. */ readonly unread?: string;
+  } = {},
 ): Promise<readonly string[]> {
+  let isToBreak = isBroken;
   const runs: typeof after = { first: { firstRunId: "first" }, ...after };
   const began: string[] = [];
+  const read = new Map<string, number>();
   const ending = new AbortController();
   let isOver = false;
   const gone = (): never => {
@@ -98,11 +107,16 @@ async function begun(
         if (runs[runId] === undefined) gone();
         return { workflowExecutionInfo: { execution: { runId }, historyLength: cut } };
       },
-      async getWorkflowExecutionHistory({ execution: { runId } }: Asked) {
+      async getWorkflowExecutionHistory({ execution: { runId }, nextPageToken }: Asked) {
         await Promise.resolve();
         const { firstRunId, next } = runs[runId] ?? gone();
         isOver = true;
-        return { history: { events: eventsOf(firstRunId, next) }, nextPageToken: new Uint8Array() };
+        const all = eventsOf(firstRunId, next);
+        if (!isToBreak) return { history: { events: all }, nextPageToken: new Uint8Array() };
+        if (nextPageToken === undefined)
+          return { history: { events: all.slice(0, 20) }, nextPageToken: new Uint8Array([1]) };
+        isToBreak = false;
+        throw Object.assign(new Error("away"), { code: 14 });
       },
     },
   };
@@ -110,10 +124,14 @@ async function begun(
     ...{ client: client as unknown as Client, fleet: "f", codecs, signal: ending.signal },
     listener: {
       began({ runId }) {
+        if (isBroken) began.push(...[...read].map(([one, event]) => `${one} to ${String(event)}`));
         began.push(runId);
         if (runId === newest) ending.abort();
       },
-      folded: () => undefined,
+      folded(runId, { task }) {
+        if (runId === unread) throw new TypeError("shape");
+        read.set(runId, task.lastEvent);
+      },
       reached: () => undefined,
       current: () => undefined,
       diverged: (runId, why) => void began.push(`${runId} diverged: ${why}`),
@@ -124,6 +142,7 @@ async function begun(
 
 interface Asked {
   readonly execution: { readonly runId: string };
+  readonly nextPageToken?: Uint8Array;
 }
 
 /** A run that was terminated, or has continued as another. */
@@ -157,4 +176,27 @@ it("goes on with the newest run where the first of those that began again is kep
 
 it("goes on with the run that a reset made of the one before", async () => {
   expect(await begun({ reset: { firstRunId: "first" } }, "reset")).toEqual(["first", "reset"]);
+});
+
+it("reads a run to its end before the next one, also where the server was away while the one became the other", async () => {
+  const continued = {
+    first: { firstRunId: "first", next: "second" },
+    second: { firstRunId: "first" },
+  };
+  const [one, read, other] = await begun(continued, "second", { isBroken: true });
+  expect([one, other]).toEqual(["first", "second"]);
+  const [, lastEvent = 0] = /^first to (\d+)$/.exec(read ?? "") ?? [];
+  expect(Number(lastEvent)).toBeGreaterThan(cut - 5);
+});
+
+it("goes on with the newest run where it cannot take the one before, whatever the server says", async () => {
+  const continued = {
+    first: { firstRunId: "first", next: "second" },
+    second: { firstRunId: "first", next: "third" },
+    third: { firstRunId: "first" },
+  };
+  expect(await begun(continued, "third", { unread: "first" })).toEqual(["first", "third"]);
+  expect(await begun(continued, "third", { unread: "second" })).toEqual([
+    ...["first", "second", "third"],
+  ]);
 });

@@ -1,13 +1,10 @@
 /** @file The history database against the ledger's own counts: over recorded fleets, read twice, in pieces, and after a gap. */
 
-import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Folded } from "../../console/follow/fleet-run.ts";
-import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import { msOf } from "../../console/follow/workflow-task.ts";
 import {
   openHistory,
@@ -24,11 +21,11 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { LeaseId } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { eventsOf, HISTORIES, recorded } from "../support/recorded-fleet.ts";
 
-const FOLDER = path.join(import.meta.dirname, "../histories");
 /** It holds a lease that was freed and that its host reported once more, which counts twice. */
 const REPAIRED = "fleet.repaired.json";
-const files = readdirSync(FOLDER).filter(
+const files = readdirSync(HISTORIES).filter(
   (file) => /^fleet\..*\.json$/.test(file) && file !== REPAIRED,
 );
 const codecs = createConverters().worker.payloadCodecs ?? [];
@@ -38,21 +35,6 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const open = async (): Promise<HistoryDatabase> =>
   openHistory(path.join(scratch, `${String((opened += 1))}.db`), { isNew: true });
-
-const eventsOf = (file: string) =>
-  historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8"))).events ?? [];
-
-async function recorded(file: string): Promise<{
-  readonly ledger: Ledger;
-  readonly startedAtMs: number;
-  readonly folded: readonly Folded[];
-}> {
-  const events = eventsOf(file);
-  const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
-  const { startedAtMs } = run;
-  const ledger = run.ledger();
-  return { ledger, startedAtMs, folded: (await run.read(events)).flatMap((task) => task.folded) };
-}
 
 /** The GPUs of a vacating lease are free but for hosts that have not confirmed. */
 const isOver = ({ leases }: Ledger, id: LeaseId): boolean =>
@@ -226,21 +208,6 @@ describe("the history database", () => {
     database.close();
   });
 
-  it("looks at a job that has not ended a few times, ever later, and then leaves it", async () => {
-    const database = await open();
-    database.write({ leases: [], due: [{ job: "held", tries: 0, notBeforeMs: 0 }] });
-    const asked: number[] = [];
-    let nowMs = 0;
-    const keeper = createKeeper(database, () => {
-      asked.push(nowMs);
-      return Promise.resolve({ runs: [] });
-    });
-    for (; nowMs < 400_000; nowMs += 1_000) await keeper.keep(nowMs);
-    expect(asked).toEqual([0, 2_000, 6_000, 14_000, 30_000, 62_000, 126_000]);
-    expect(database.due(Infinity, 1)).toEqual([]);
-    database.close();
-  });
-
   it("cuts a lease that was held over several months by month", async () => {
     const database = await open();
     const at = (day: string): number => Date.parse(`${day}T00:00:00Z`);
@@ -262,38 +229,6 @@ describe("the history database", () => {
     ]);
     const march = { fromMs: at("2027-03-01"), toMs: at("2027-04-01") };
     expect(usageBy(database, ["month"], march).map(({ names }) => names)).toEqual([["2027-03"]]);
-    database.close();
-  });
-
-  it("reads the other jobs where the history of one cannot be read, and leaves that one after some tries", async () => {
-    const database = await open();
-    const asked: string[] = [];
-    database.write({
-      leases: [],
-      due: ["bad", "good"].map((job) => ({ job, tries: 0, notBeforeMs: 0 })),
-    });
-    const keeper = createKeeper(database, (job) => {
-      asked.push(job);
-      return job === "good" ? Promise.resolve(undefined) : Promise.reject(new TypeError("shape"));
-    });
-    await expect(keeper.keep(0)).rejects.toThrow(/history of bad cannot be read: shape/);
-    expect(asked).toEqual(["bad", "good"]);
-    expect(database.due(Infinity, 10)).toEqual([{ job: "bad", tries: 1, notBeforeMs: 2_000 }]);
-    for (let nowMs = 0; nowMs < 400_000; nowMs += 1_000)
-      await keeper.keep(nowMs).catch(() => undefined);
-    expect(asked.length).toBe(8);
-    expect(database.due(Infinity, 10)).toEqual([]);
-    database.close();
-  });
-
-  it("counts no try where the server does not answer", async () => {
-    const database = await open();
-    database.write({ leases: [], due: [{ job: "held", tries: 0, notBeforeMs: 0 }] });
-    const unavailable = Object.assign(new Error("unavailable"), { code: 14 });
-    const keeper = createKeeper(database, () => Promise.reject(unavailable));
-    for (let nowMs = 0; nowMs < 400_000; nowMs += 1_000)
-      await keeper.keep(nowMs).catch(() => undefined);
-    expect(database.due(Infinity, 10)).toMatchObject([{ job: "held", tries: 0 }]);
     database.close();
   });
 

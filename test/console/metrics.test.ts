@@ -12,10 +12,13 @@ import { judgedEstimates } from "../../console/metrics/judged-estimates.ts";
 import { MOST_TENANTS, OTHER_TENANTS, tenantLabels } from "../../console/metrics/labels.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { JobId } from "../../domain/values/ids.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { KeptEstimate } from "../../scheduling/ledger/rules/start-estimates.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
@@ -27,7 +30,7 @@ async function followed(
   const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")));
   const events = history.events ?? [];
   const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
-  const folded = (await run.read(events)).flatMap((task) => task.folded);
+  const folded = await foldedOf(run, events);
   return { folded, ledger: run.ledger() };
 }
 
@@ -127,6 +130,19 @@ describe("the metrics of a fleet", () => {
     );
     expect(sumOf(samples, "orbweaver_history_reached")).toBe(1);
     expect(sumOf(samples, "orbweaver_history_last_event_timestamp_seconds")).toBe(5);
+  });
+
+  it("call a drained GPU that no job holds unusable", async () => {
+    const { ledger } = await followed("fleet.gpu-drained.json");
+    const drained = [...ledger.hosts.values()].reduce(
+      (sum, status) => sum + popCount(drainedMask(status)),
+      0,
+    );
+    const at = { nowMs: Date.now(), atMs: 0, isReached: false };
+    const samples = samplesOf(await createFleetMetrics().expose(ledger, at));
+    expect(drained).toBeGreaterThan(0);
+    expect(ledger.leases.size).toBe(0);
+    expect(sumOf(samples, "orbweaver_gpus", { state: "unusable" })).toBe(drained);
   });
 
   it.each(files)(

@@ -25,6 +25,7 @@ import { NOTICE_EVENTS, type NoticeTarget } from "../../domain/fleet/notify-sche
 import { ms } from "../../domain/values/units.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { hookServer } from "../support/hook-server.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
@@ -62,7 +63,7 @@ async function recorded(file: string) {
   const events = history.events ?? [];
   const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
   const ledger = run.ledger();
-  const folded = (await run.read(events)).flatMap((task) => task.folded);
+  const folded = await foldedOf(run, events);
   return { ledger, startedAtMs: run.startedAtMs, folded };
 }
 
@@ -119,6 +120,26 @@ describe("notices of recorded fleets", () => {
       );
     }
     database.close();
+  });
+
+  it("tells of single GPUs that are drained, with the reason, and of their return", async () => {
+    const texts = async (file: string): Promise<readonly string[]> => {
+      const { ledger, startedAtMs, folded } = await recorded(file);
+      const outbox = createOutbox({
+        ...{ fleet: "f", targets: () => [targetOf("a")], sinceMs: 0, nowMs: () => startedAtMs },
+      });
+      expect(ledger.hosts.size).toBeGreaterThan(0);
+      const rows = folded.flatMap(({ event, before, ledger: after }) =>
+        outbox.ofEvent({ event, before, ledger: after }),
+      );
+      return rows.map(({ body }) => (JSON.parse(body) as { text: string }).text);
+    };
+    expect(await texts("fleet.gpu-drained.json")).toContainEqual(
+      expect.stringMatching(/: GPUs drained, /),
+    );
+    expect(await texts("fleet.gpu-undrained.json")).toContainEqual(
+      expect.stringMatching(/: GPUs back$/),
+    );
   });
 
   it("tells a job's end to those whom it concerns, a failure also as an end", async () => {

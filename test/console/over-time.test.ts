@@ -13,6 +13,7 @@ import { queueOrder } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 /** It holds a lease that was freed and that its host reported once more: its second time has the date of its grant. */
@@ -32,7 +33,7 @@ async function recorded(file: string): Promise<{
   const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
   const { startedAtMs } = run;
   const opened = run.ledger();
-  return { opened, startedAtMs, folded: (await run.read(events)).flatMap((task) => task.folded) };
+  return { opened, startedAtMs, folded: await foldedOf(run, events) };
 }
 
 /** `lease mask` of each lease on the host. */

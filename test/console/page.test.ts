@@ -2,10 +2,11 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readGpus } from "../../page/map/gpus.ts";
+import { isGpuDrained, readGpus } from "../../page/map/gpus.ts";
 import { at, layOut } from "../../page/map/layout.ts";
 import { createStore } from "../../page/store.ts";
 import { queueRows } from "../../page/views/queue-rows.ts";
+import { healthText } from "../../page/text.ts";
 import type { HostRow, LeaseRow, RequestRow } from "../../page/wire.ts";
 
 const host = (place: number, rack: string, cluster = "eu"): HostRow => {
@@ -64,6 +65,17 @@ describe("the map", () => {
     const book = readGpus(hosts, leases, { reservations });
     expect([...book.states]).toEqual([1, 1, 4, 5, 0, 0, 0, 0]);
     expect([...book.claimOf]).toEqual([-1, -1, 0, 0, -1, -1, -1, -1]);
+  });
+
+  it("shows drained GPUs as such, but for those that a job still holds", () => {
+    const gpuDrains = [{ mask: 0b0110, reason: "ECC errors" }];
+    const hosts = new Map([["c/a", { ...host(0, "r"), gpuDrains }]]);
+    const leases = new Map([["lease-1", lease([["c/a", 0b0011]])]]);
+    const book = readGpus(hosts, leases, { reservations: new Map() });
+    expect([...book.states]).toEqual([1, 1, 6, 0, 0, 0, 0, 0]);
+    const [{ row } = { row: host(0, "r") }] = book.hosts;
+    expect([0, 1, 2, 3].map((gpu) => isGpuDrained(row, gpu))).toEqual([false, true, true, false]);
+    expect(healthText(hosts.get("c/a") ?? host(0, "r"), 0)).toBe("GPUs 1, 2 drained: ECC errors");
   });
 });
 

@@ -9,12 +9,14 @@ import type { Folded } from "../../console/follow/fleet-run.ts";
 import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import { ARCHIVE_LIMITS, createLedgerArchive } from "../../console/past/ledger-archive.ts";
 import { createPast } from "../../console/past/past.ts";
+import { decisionOf } from "../../console/view/decisions.ts";
 import { createTables } from "../../console/view/tables.ts";
 import { createStore } from "../../page/store.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { renderView } from "../support/page-view.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
 const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
@@ -32,7 +34,7 @@ async function recorded(file: string): Promise<Recorded> {
   const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
   const { startedAtMs } = run;
   const opened = run.ledger();
-  return { opened, startedAtMs, folded: (await run.read(events)).flatMap((task) => task.folded) };
+  return { opened, startedAtMs, folded: await foldedOf(run, events) };
 }
 
 /** The ledger after the last event at or before the instant, as it was recorded. */
@@ -123,6 +125,18 @@ describe("the page of an instant", () => {
       for (const name of ["hosts", "leases", "reservations", "requests", "reasons"] as const)
         expect(shown.tables[name]).toEqual(was.tables[name]);
       expect(shown.order()).toEqual(was.order());
+    }
+  });
+
+  it("has the decisions of cycles, evictions and refusals included, as they were told then", async () => {
+    for (const file of files) {
+      const run = await recorded(file);
+      const archive = createLedgerArchive();
+      archive.begin(run.opened, run.startedAtMs);
+      for (const { event, ledger } of run.folded) archive.add(event, ledger);
+      archive.end();
+      const told = run.folded.map(decisionOf).filter((row) => row !== undefined);
+      expect(archive.at(Number.MAX_SAFE_INTEGER)?.decisions).toEqual(told.slice(-20));
     }
   });
 

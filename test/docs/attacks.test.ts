@@ -16,12 +16,15 @@ const rows = readFileSync(path.join(ROOT, "docs/attacks.md"), "utf8")
   .slice(2);
 const KINDS = /^(service|fleet|job|attendant|host|worker|history|none)\b/;
 
+/** Attacks among the integration tests of what they attack. */
+const ELSEWHERE = ["cron.test.ts"];
+
 it("every file of attacks has its rows, and every row a file", () => {
   const named = rows.flatMap(([files = ""]) => [...files.matchAll(/`([^`]+)`/g)]);
   const files = readdirSync(path.join(ROOT, "test/attacks")).filter((file) =>
     file.endsWith(".test.ts"),
   );
-  expect(named.map(([, file]) => file).sort()).toEqual(files.sort());
+  expect(named.map(([, file]) => file).sort()).toEqual([...files, ...ELSEWHERE].sort());
 });
 
 it("every row says who, what, what it meets, and what it leaves in the audit, or why nothing", () => {
@@ -30,4 +33,19 @@ it("every row says who, what, what it meets, and what it leaves in the audit, or
     expect(line).toMatch(KINDS);
     if (line.startsWith("none")) expect(line).toMatch(/^none(: \S| until then: \S)/);
   }
+});
+
+it("every file with an attack that leaves a line asks the audit for it", () => {
+  const leaving = new Set<string>();
+  let files: readonly string[] = [];
+  for (const [named = "", , , , line = ""] of rows) {
+    const found = [...named.matchAll(/`([^`]+)`/g)].map(([, file = ""]) => file);
+    if (found.length > 0) files = found;
+    if (!line.startsWith("none")) for (const file of files) leaving.add(file);
+  }
+  const silent = [...leaving].filter((file) => {
+    const folder = ELSEWHERE.includes(file) ? "test/integration" : "test/attacks";
+    return !/audit/i.test(readFileSync(path.join(ROOT, folder, file), "utf8"));
+  });
+  expect(silent).toEqual([]);
 });

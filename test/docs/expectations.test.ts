@@ -34,6 +34,11 @@ describe("test/expectations.md", () => {
     expect(absent).toEqual([]);
   });
 
+  it("names each test on a fleet by its title, so that a clause runs what shows it and no more", () => {
+    const named = rows.flatMap(({ clauses }) => clauses.flatMap(({ tests }) => tests));
+    expect(named.filter((test) => hasFleet(test) && test.title === undefined)).toEqual([]);
+  });
+
   it("calls no row held of which a clause has no test on a fleet or in a browser", () => {
     const held = rows.filter(({ verdict }) => verdict.startsWith("holds"));
     const without = held.flatMap(({ number, clauses }) =>

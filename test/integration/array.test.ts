@@ -15,7 +15,7 @@ import {
   type JobView,
   type TaskCounts,
 } from "../../protocol/messages.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { PATIENCE_MS, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
 const FLEET = `
@@ -69,7 +69,7 @@ async function failureOf(jobId: string): Promise<{ type: unknown; details: JobFa
 }
 
 async function untilView(jobId: string, check: (view: JobView) => boolean): Promise<JobView> {
-  for (const endAtMs = Date.now() + 120_000; ;) {
+  for (const endAtMs = Date.now() + PATIENCE_MS; ;) {
     const view = await world.orbweaver.job(jobId).view();
     if (check(view)) return view;
     if (Date.now() > endAtMs) throw new Error(`never came true: ${JSON.stringify(view)}`);
@@ -195,6 +195,8 @@ describe("orders", () => {
     const job = world.orbweaver.job(jobId);
     const answer = await job.cancelTasks("2,50-59");
     expect(answer).toMatchObject({ done: 10, stopping: 1, skipped: 0 });
+    const late = await job.cancelTasks("50-51");
+    expect(late).toEqual({ done: 0, stopping: 0, skipped: 2, skippedTasks: "50-51" });
     await expect(job.cancelTasks("60")).rejects.toMatchObject({ code: "BAD_INPUT" });
     await job.retryTasks("59");
     await writeFile(gate, "");
@@ -228,9 +230,7 @@ describe("orders", () => {
     const go = path.join(dir, "asked");
     const script = `while [ ! -e ${go} ]; do sleep 0.1; done`;
     const jobId = await submit(array(6, script, { array: { count: 6, parallel: 2 } }));
-    await expect
-      .poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 120_000 })
-      .toBe("running");
+    await expect.poll(async () => (await world.orbweaver.job(jobId).view()).state).toBe("running");
     await handle(jobId).signal(assertSignal, { leases: [leaseId(token(999_999))] });
     await writeFile(go, "");
     expect(await handle(jobId).result()).toMatchObject({ tasks: { completed: 6 } });
@@ -268,6 +268,22 @@ describe("what breaks", () => {
     await world.startAgent("alpha");
     await handle(jobId).result();
     expect(await numbersIn(file)).toEqual(upTo(300));
+    await untilFree();
+  });
+});
+
+describe("tasks that are cancelled while the agent of their host is gone", () => {
+  it("are stopped once another one is there", async () => {
+    const file = path.join(dir, "cancelled-unheard");
+    const script = `echo "$ARRAY_INDEX" >> ${file}; exec sleep 3600`;
+    const jobId = await submit(array(2, script));
+    await expect.poll(() => numbersIn(file)).toEqual([0, 1]);
+    await world.kill("agent-alpha");
+    const answer = await world.orbweaver.job(jobId).cancelTasks("0-1");
+    expect(answer).toEqual({ done: 0, stopping: 2, skipped: 0 });
+    await world.startAgent("alpha");
+    const { details } = await failureOf(jobId);
+    expect(details.tasks).toMatchObject({ completed: 0, failed: 0, cancelled: 2 });
     await untilFree();
   });
 });

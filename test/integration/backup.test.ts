@@ -47,7 +47,7 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   const waitForGo = `until [ -e '${go}' ]; do sleep 0.2; done`;
   await cli("submit", "--key", "runs", "--gpus", "2", "--", "sh", "-c", waitForGo);
   await cli("submit", "--key", "waits", "--gpus", "8", "--", "true");
-  await expect.poll(states, { timeout: 120_000 }).toMatchObject({ runs: "running" });
+  await expect.poll(states).toMatchObject({ runs: "running" });
   const taken = JSON.parse(await cli("backup", backup, "--json")) as object;
   expect(taken).toMatchObject({ fleet: "kept", folder: backup, left: [] });
   await expect(cli("backup", backup)).rejects.toThrow(/is there already/);
@@ -61,12 +61,12 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   await cli("release", "held");
   writeFileSync(go, "");
   await expect
-    .poll(states, { timeout: 120_000 })
+    .poll(states)
     .toEqual({ done: "completed", held: "completed", runs: "completed", waits: "completed" });
   expect(await cli("logs", "held")).toContain("held until then");
   const { gpus } = JSON.parse(await cli("fleet", "show", "--json")) as { gpus: object };
   expect(gpus).toMatchObject({ held: 0, vacating: 0 });
-}, 600_000);
+});
 
 interface Doctored {
   readonly findings: readonly { readonly check: string; readonly verdict: string }[];

@@ -22,5 +22,4 @@ it.skipIf(terminalTrouble() !== undefined)(
     expect(code).toBe(holds ? 0 : 1);
     expect(await benchRunsLeft(address)).toBe(0);
   },
-  400_000,
 );

@@ -22,7 +22,8 @@ import {
   valueOf,
   type LiveConsole,
 } from "../support/live-console.ts";
-import { startWorld, type World } from "../support/world.ts";
+import { PATIENCE_MS, startWorld, type World } from "../support/world.ts";
+import { foldedOf } from "../support/recorded-fleet.ts";
 
 /** Two hosts, eight GPUs in all; nothing is kept free for inference to come. */
 const FLEET = `
@@ -39,7 +40,6 @@ clusters:
     hosts:
       - { name: "a[1-2]", gpus: 4, type: H100 }
 `;
-const PATIENCE_MS = 240_000;
 const FREE_GPUS = 'orbweaver_gpus{cluster="alpha",type="H100",state="free"}';
 const ALL = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
 
@@ -141,7 +141,7 @@ async function foldedHistory(): Promise<Truth> {
   const codecs = createConverters().worker.payloadCodecs ?? [];
   const run = await openFollowedRun("run", events?.[0] ?? {}, codecs);
   const first = run.ledger();
-  const folded = (await run.read(events ?? [])).flatMap((task) => task.folded);
+  const folded = await foldedOf(run, events ?? []);
   const last = run.ledger();
   const leases = new Map<string, Lease>();
   const evicted: NonNullable<Lease["eviction"]>[] = [];
@@ -192,76 +192,66 @@ async function untilRead<Answer>(
   }
 }
 
-it(
-  "equal the ledger's own counts, whoever was killed in between",
-  async () => {
-    const outcomes = await storm();
-    for (const job of outcomes.keys())
-      await handle(job)
-        .result()
-        .catch(() => undefined);
-    await world.until(
-      "nothing is left in the ledger",
-      ({ leases, requests }) => leases.size === 0 && requests.size === 0,
-      PATIENCE_MS,
-    );
-    const truth = await foldedHistory();
-    const { leases, last, evicted } = truth;
-    // What follows is no comparison of nothing with nothing.
-    expect(leases.length).toBe(truth.tokens);
-    expect(leases.length).toBeGreaterThanOrEqual(outcomes.size - 1);
-    expect(evicted.length).toBeGreaterThan(0);
+it("equal the ledger's own counts, whoever was killed in between", async () => {
+  const outcomes = await storm();
+  for (const job of outcomes.keys())
+    await handle(job)
+      .result()
+      .catch(() => undefined);
+  await world.until(
+    "nothing is left in the ledger",
+    ({ leases, requests }) => leases.size === 0 && requests.size === 0,
+  );
+  const truth = await foldedHistory();
+  const { leases, last, evicted } = truth;
+  // What follows is no comparison of nothing with nothing.
+  expect(leases.length).toBe(truth.tokens);
+  expect(leases.length).toBeGreaterThanOrEqual(outcomes.size - 1);
+  expect(evicted.length).toBeGreaterThan(0);
 
-    const jobs = await untilRead("every job is there, and none is due", (database) => {
-      const [due] = database.all<{ readonly count: number }>(
-        "SELECT count(*) AS count FROM due",
-        {},
-      );
-      const rows = database.all<{ readonly job: string; readonly outcome: string }>(
-        "SELECT job, outcome FROM jobs",
-        {},
-      );
-      return due?.count === 0 && rows.length >= outcomes.size ? rows : undefined;
-    });
-    expect(new Map(jobs.map(({ job, outcome }) => [job, outcome]))).toEqual(outcomes);
-    await expectBooks(truth);
+  const jobs = await untilRead("every job is there, and none is due", (database) => {
+    const [due] = database.all<{ readonly count: number }>("SELECT count(*) AS count FROM due", {});
+    const rows = database.all<{ readonly job: string; readonly outcome: string }>(
+      "SELECT job, outcome FROM jobs",
+      {},
+    );
+    return due?.count === 0 && rows.length >= outcomes.size ? rows : undefined;
+  });
+  expect(new Map(jobs.map(({ job, outcome }) => [job, outcome]))).toEqual(outcomes);
+  await expectBooks(truth);
 
-    // Also what happens to hosts has the fleet plan, so both are read anew until they agree.
-    await expect
-      .poll(
-        async () => {
-          const { folded } = await foldedHistory();
-          const plans = folded.filter(({ event }) => event.kind === "plan").length;
-          return plans - (valueOf(await shown.scrape(), "orbweaver_cycles_total{") ?? 0);
-        },
-        { timeout: 120_000, interval: 1_000 },
-      )
-      .toBe(0);
-    const text = await shown.scrape();
-    const said = (series: string): number | undefined => valueOf(text, series);
-    expect(said("orbweaver_history_reached ")).toBe(1);
-    expect(said("orbweaver_requests_total ")).toBe(truth.requests);
-    expect(said("orbweaver_grants_total{")).toBe(leases.length);
-    expect(said("orbweaver_granted_gpus_total{")).toBe(
-      leases.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
-    );
-    expect(said("orbweaver_preemptions_total{")).toBe(evicted.length);
-    expect(said("orbweaver_gpu_seconds_lost_total{")).toBeCloseTo(
-      evicted.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0),
-      6,
-    );
-    expect(said("orbweaver_tenant_wait_seconds_count{")).toBe(leases.length);
-    expect(said("orbweaver_tenant_wait_seconds_sum{")).toBeCloseTo(truth.waitedMs / 1_000, 6);
-    expect(said("orbweaver_run_seconds_count{")).toBe(last.runs?.length ?? 0);
-    expect(said("orbweaver_leases{")).toBe(0);
-    expect(said("orbweaver_pending_jobs{") ?? 0).toBe(0);
-    // A host that is silent for a while on a busy machine comes back.
-    await expect
-      .poll(async () => valueOf(await shown.scrape(), FREE_GPUS), { timeout: 120_000 })
-      .toBe(8);
-  },
-  2 * PATIENCE_MS,
-);
+  // Also what happens to hosts has the fleet plan, so both are read anew until they agree.
+  await expect
+    .poll(
+      async () => {
+        const { folded } = await foldedHistory();
+        const plans = folded.filter(({ event }) => event.kind === "plan").length;
+        return plans - (valueOf(await shown.scrape(), "orbweaver_cycles_total{") ?? 0);
+      },
+      { interval: 1_000 },
+    )
+    .toBe(0);
+  const text = await shown.scrape();
+  const said = (series: string): number | undefined => valueOf(text, series);
+  expect(said("orbweaver_history_reached ")).toBe(1);
+  expect(said("orbweaver_requests_total ")).toBe(truth.requests);
+  expect(said("orbweaver_grants_total{")).toBe(leases.length);
+  expect(said("orbweaver_granted_gpus_total{")).toBe(
+    leases.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
+  );
+  expect(said("orbweaver_preemptions_total{")).toBe(evicted.length);
+  expect(said("orbweaver_gpu_seconds_lost_total{")).toBeCloseTo(
+    evicted.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0),
+    6,
+  );
+  expect(said("orbweaver_tenant_wait_seconds_count{")).toBe(leases.length);
+  expect(said("orbweaver_tenant_wait_seconds_sum{")).toBeCloseTo(truth.waitedMs / 1_000, 6);
+  expect(said("orbweaver_run_seconds_count{")).toBe(last.runs?.length ?? 0);
+  expect(said("orbweaver_leases{")).toBe(0);
+  expect(said("orbweaver_pending_jobs{") ?? 0).toBe(0);
+  // A host that is silent for a while on a busy machine comes back.
+  await expect.poll(async () => valueOf(await shown.scrape(), FREE_GPUS)).toBe(8);
+});
 
 /** One row for each lease, and GPU-hours to the millisecond. */
 async function expectBooks({ leases, gpuMs }: Truth): Promise<void> {

@@ -53,11 +53,11 @@ it("a thousand jobs of one process are submitted in order, each once", async () 
   expect(answers).toEqual(
     jobs.map(({ idempotencyKey }) => ({ jobId: idempotencyKey, isNew: true })),
   );
-  await expect.poll(() => countOf(prefix), { timeout: 120_000, interval: 1_000 }).toBe(COUNT);
+  await expect.poll(() => countOf(prefix), { interval: 1_000 }).toBe(COUNT);
   // All of them again, as after a lost answer.
   const again = await world.orbweaver.submitAll(jobs.slice(0, 50), { isQueuedAnyway: true });
   expect(again.every(({ isNew }) => !isNew)).toBe(true);
-}, 400_000);
+});
 
 it("one file has many jobs; several processes send theirs at once, and later ones wait for earlier ones by name", async () => {
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-bulk-"));
@@ -81,10 +81,8 @@ it("one file has many jobs; several processes send theirs at once, and later one
       Array.from({ length: EACH }, (_, each) => `many-${String(at)}-${String(each)}`),
     );
   }
-  await expect
-    .poll(() => countOf("many-"), { timeout: 120_000, interval: 1_000 })
-    .toBe(PROCESSES * EACH);
-}, 400_000);
+  await expect.poll(() => countOf("many-"), { interval: 1_000 }).toBe(PROCESSES * EACH);
+});
 
 it("a bad job of a file refuses all of it, with its place", async () => {
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-bulk-"));

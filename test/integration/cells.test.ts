@@ -177,7 +177,7 @@ clusters:
         },
       }),
     );
-    await expect.poll(() => startsOf("runner"), { timeout: 120_000 }).toEqual(["near/n1 0"]);
+    await expect.poll(() => startsOf("runner")).toEqual(["near/n1 0"]);
     const waiter = await world.orbweaver.submit(file("waiter"));
     await world.until("one waits", ({ requests }) => requests.size === 1);
     const { submittedAtMs } = await world.orbweaver.job(waiter.jobId).view();
@@ -195,19 +195,13 @@ clusters:
     // One worker serves both, so the other one cannot be asked either.
     await world.orbweaver.job(runner.jobId).move(OTHER, { isQueuedAnyway: true });
     await expect
-      .poll(async () => (await world.orbweaver.job(runner.jobId).view()).attempts.at(-1)?.end, {
-        timeout: 120_000,
-      })
+      .poll(async () => (await world.orbweaver.job(runner.jobId).view()).attempts.at(-1)?.end)
       .toBe("stopped");
     expect(await startsOf("runner")).toHaveLength(1);
     await world.start("fleet", ["worker", "--role", "fleet"]);
-    await expect
-      .poll(() => startsOf("runner"), { timeout: 120_000 })
-      .toEqual(["near/n1 0", "far/f1 1"]);
+    await expect.poll(() => startsOf("runner")).toEqual(["near/n1 0", "far/f1 1"]);
     await world.orbweaver.job(runner.jobId).move(world.fleet);
-    await expect
-      .poll(() => startsOf("runner"), { timeout: 120_000 })
-      .toEqual(["near/n1 0", "far/f1 1", "near/n1 2"]);
+    await expect.poll(() => startsOf("runner")).toEqual(["near/n1 0", "far/f1 1", "near/n1 2"]);
     await writeFile(path.join(folder, "finish"), "");
     await world.orbweaver.job(runner.jobId).requeue();
     await world.temporal.workflow.getHandle(runner.jobId).result();
@@ -258,13 +252,10 @@ clusters:
       ({ leases, requests }) => leases.size + requests.size === 0,
     );
     await expect
-      .poll(
-        async () => {
-          const { leases, requests } = await otherLedger();
-          return leases.size + requests.size;
-        },
-        { timeout: 120_000 },
-      )
+      .poll(async () => {
+        const { leases, requests } = await otherLedger();
+        return leases.size + requests.size;
+      })
       .toBe(0);
   });
 });

@@ -58,9 +58,7 @@ it("workflows that only help a client are in no list that does not ask for them"
   const count = async (query: string): Promise<number> =>
     (await world.temporal.workflow.count(`WorkflowType = "wake"${query}`)).count;
   await expect
-    .poll(() => count(` AND TemporalNamespaceDivision = "${HELPERS_DIVISION}"`), {
-      timeout: 120_000,
-    })
+    .poll(() => count(` AND TemporalNamespaceDivision = "${HELPERS_DIVISION}"`))
     .toBeGreaterThan(0);
   expect(await count("")).toBe(0);
 });

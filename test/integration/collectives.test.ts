@@ -132,14 +132,14 @@ it("a job that is preempted and goes on elsewhere has the policy of its new plac
     return last?.gpus[0]?.host;
   };
   const blocker = (await world.orbweaver.submit(holding("blocker", "beta"))).jobId;
-  await expect.poll(() => runningOf(blocker), { timeout: 120_000 }).toMatch(/^beta\//);
+  await expect.poll(() => runningOf(blocker)).toMatch(/^beta\//);
   const { jobId: id } = await world.orbweaver.submit({
     ...tunedJob("moved", ["sh", "-c", line]),
     constraints: { clusters: ["alpha", "beta"] },
     preemption: { minRuntime: "0s" },
   });
   const moved = world.orbweaver.job(id);
-  await expect.poll(() => runningOf(id), { timeout: 120_000 }).toMatch(/^alpha\//);
+  await expect.poll(() => runningOf(id)).toMatch(/^alpha\//);
   await world.orbweaver.job(blocker).cancel();
   const urgent = (await world.orbweaver.submit(holding("urgent", "alpha"))).jobId;
   await moved.result();

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { JobFile, JobView } from "../../client/index.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
-const POLL = { timeout: 120_000, interval: 200 };
+const POLL = { interval: 200 };
 
 let world: World;
 beforeAll(async () => {

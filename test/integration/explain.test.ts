@@ -44,15 +44,19 @@ it("says what starts at once, what a tenant has borrowed, and completes words by
   const quota = { tenant: "small", nominalGpus: 2, usedGpus: 3, borrowedGpus: 1, lentGpus: 0 };
   expect(queue["quotas"]).toMatchObject([quota]);
 
-  const completed = async (...words: readonly string[]): Promise<readonly string[]> =>
+  const completed = async (words: readonly string[]): Promise<readonly string[]> =>
     (await world.cli(["complete", "--", ...words])).stdout
       .split("\n")
       .flatMap((line) => line.split("\t")[0] ?? []);
-  expect(await completed("drain", "")).toContain("alpha/a1");
-  expect(await completed("list", "--tenant", "s")).toContain("small");
-  expect(await completed("submit", "--cluster", "")).toContain("alpha");
-  expect(await completed("status", "")).toContain(borrows);
-  expect(await completed("status", borrows, "--js")).toContain("--json");
+  // A completion gives a fleet little time to answer, and a busy machine may need more.
+  for (const { words, want } of [
+    { words: ["drain", ""], want: "alpha/a1" },
+    { words: ["list", "--tenant", "s"], want: "small" },
+    { words: ["submit", "--cluster", ""], want: "alpha" },
+    { words: ["status", ""], want: borrows },
+    { words: ["status", borrows, "--js"], want: "--json" },
+  ])
+    await expect.poll(() => completed(words), { interval: 500 }).toContain(want);
 
   const verbs = [["list"], ["queue"], ["explain", borrows], ["status", borrows], ["fleet", "show"]];
   for (const verb of verbs) {
@@ -108,7 +112,7 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
     const { rows } = readCsv((await world.cli([...words, "-o", "csv"])).stdout);
     return rows.map(({ cells }) => [cells[0], Number(cells[1])]);
   };
-  await expect.poll(listed, { timeout: 120_000 }).toEqual(places);
+  await expect.poll(listed).toEqual(places);
 
   const [first = "", , , large = ""] = waits;
   const asked = (await document("explain", first, "--json"))["forecast"];
@@ -161,4 +165,4 @@ it("tells one place everywhere, who keeps the GPUs by which rule, and what would
   expect(await document("explain", last, "--json")).toMatchObject({
     fleet: { position: 3, waiting: 3 },
   });
-}, 400_000);
+});

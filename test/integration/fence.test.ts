@@ -6,6 +6,7 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobResult } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
+import { isAlive } from "../support/processes.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
 interface Rules {
@@ -62,15 +63,6 @@ const linesOf = (name: string): readonly string[] => {
     return [];
   }
 };
-
-function isAlive(pid: number): boolean {
-  try {
-    // A zombie has ended.
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
 
 async function startedOn(name: string, jobId: string): Promise<{ pid: number; host: string }> {
   await expect.poll(() => linesOf(name).length).toBe(1);

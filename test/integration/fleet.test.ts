@@ -3,11 +3,14 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import {
   configureUpdate,
+  drainGpusUpdate,
   drainUpdate,
   fleetWorkflowId,
   inboxSignal,
+  undrainGpusUpdate,
 } from "../../protocol/messages.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
+import { PATIENCE_MS, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -101,13 +104,45 @@ describe("a fleet", () => {
     expect(runs.filter(({ delayMs }) => delayMs > 0)).toEqual([]);
   });
 
+  it("grants the other GPUs of a host while one is drained, and that one again after", async () => {
+    const gpus = [{ host: parseHostId("alpha/a1"), mask: 0b10 }];
+    const whole = { ...sleeper(0), constraints: { hosts: ["alpha/a1"], sameHost: true } };
+    await world.orbweaver.drainGpus({ hosts: ["alpha/a1"], gpus: [1] }, "ECC errors");
+    await expect(
+      fleet().executeUpdate(drainGpusUpdate, { args: [{ gpus, reason: "again", isNew: true }] }),
+    ).rejects.toThrow();
+    await expect(
+      fleet().executeUpdate(undrainGpusUpdate, { args: [{ gpus, of: "GPU fault" }] }),
+    ).rejects.toThrow();
+    await expect(
+      world.orbweaver.drainGpus({ hosts: ["alpha/a1"], gpus: [29] }, "none there"),
+    ).rejects.toThrow("no GPU 29");
+    const { jobId: waiting } = await world.orbweaver.submit(whole);
+    const seen = await world.until("it waits for the GPU", ({ reasons }) => reasons.has(waiting));
+    expect(seen.reasons.get(waiting)).toMatchObject({
+      code: "WaitingForHosts",
+      numbers: { needGpus: 4, largestIdleGpus: 3, gpuDrainedHosts: 1 },
+    });
+    expect(seen.hosts.get(parseHostId("alpha/a1"))?.gpuDrains).toMatchObject([
+      { mask: 0b10, reason: "ECC errors" },
+    ]);
+    const { jobId: smaller } = await world.orbweaver.submit({ ...whole, gang: { gpus: 3 } });
+    const run = await world.temporal.workflow.getHandle(smaller).result();
+    expect(run).toMatchObject({ attempts: 1 });
+    await fleet().executeUpdate(undrainGpusUpdate, { args: [{ gpus, of: "ECC" }] });
+    expect(await world.temporal.workflow.getHandle(waiting).result()).toMatchObject({
+      attempts: 1,
+    });
+    expect((await world.ledger()).hosts.get(parseHostId("alpha/a1"))?.gpuDrains).toBeUndefined();
+  });
+
   it("continues as new with its leases, its queue and its tokens", async () => {
     const running = await Promise.all([1, 2, 3].map(() => world.orbweaver.submit(sleeper(600))));
     await world.until("three run", (ledger) => ledger.leases.size === 3);
     const waiting = await world.orbweaver.submit(sleeper(0));
     const before = await world.until("one waits", (ledger) => ledger.requests.size === 1);
     const { runId } = await fleet().describe();
-    const deadline = Date.now() + 180_000;
+    const deadline = Date.now() + PATIENCE_MS;
     while ((await fleet().describe()).runId === runId) {
       expect(Date.now()).toBeLessThan(deadline);
       await Promise.all(Array.from({ length: 10 }, () => fleet().signal(inboxSignal, ["noise"])));

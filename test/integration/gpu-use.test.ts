@@ -22,7 +22,7 @@ clusters:
   - name: lab
     site: here
     jurisdiction: EU
-    silence: 3s
+    silence: 9s
     hosts:
       - { name: "${HOST}", gpus: 2, type: H100 }
 tenants:
@@ -82,17 +82,22 @@ it("is seen everywhere, and an idle job of a tenant that wants none is told of a
   await submit("worker", "diligent");
   const used = await until(async () => (await status("worker")).live[0]?.gpuUse?.[0]);
   expect(used).toMatchObject({ gpu: 0, use: 0.93, watts: 612 });
-  expect(await cli("status", "worker")).toMatch(/GPU use +93 % of 1 GPU, memory 74 %, 612 W/);
+  // A host that a busy machine keeps from answering for a moment has no use to tell in that moment.
+  await expect
+    .poll(() => cli("status", "worker"))
+    .toMatch(/GPU use +93 % of 1 GPU, memory 74 %, 612 W/);
   const console_ =
     /console: (http:\S+)/.exec(await cli("up", "--always-on", join(dir, "fleet.yaml")))?.[1] ?? "";
-  const metrics = await until(async () => {
-    const text = await (await fetch(new URL("metrics", `${console_}/`))).text();
-    return text.includes("orbweaver_host_gpu_use_ratio{") ? text : undefined;
-  });
-  expect(metrics).toContain(`orbweaver_host_gpu_use_ratio{cluster="lab",host="${HOST}"} 0.465\n`);
-  expect(metrics).toContain(
-    'orbweaver_leased_gpu_use_ratio{class="training",tenant="diligent"} 0.93\n',
-  );
+  const metrics = async (): Promise<readonly string[]> =>
+    (await (await fetch(new URL("metrics", `${console_}/`))).text()).split("\n");
+  await expect
+    .poll(metrics)
+    .toEqual(
+      expect.arrayContaining([
+        `orbweaver_host_gpu_use_ratio{cluster="lab",host="${HOST}"} 0.465`,
+        'orbweaver_leased_gpu_use_ratio{class="training",tenant="diligent"} 0.93',
+      ]),
+    );
   await submit("idler", "wasteful");
   await until(async () => ((await status("idler")).state === "held" ? true : undefined));
   // The shell makes the file before `cat` writes to it.

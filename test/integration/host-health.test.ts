@@ -64,7 +64,7 @@ beforeAll(async () => {
     join(dir, "health.yaml"),
     JSON.stringify({
       ...{ check: ["test", "-e", good], every: "200ms", timeout: "1m" },
-      prologue: ["sh", "-c", `! [ "$ORBWEAVER_HOST" = "$(cat ${join(dir, "bad")})" ]`],
+      prologue: ["sh", "-c", `! grep -qx "$ORBWEAVER_HOST" ${join(dir, "bad")}`],
     }),
   );
   process.env[HEALTH_VARIABLE] = join(dir, "health.yaml");
@@ -138,6 +138,39 @@ it("a host whose prologue fails refuses the job by name, and is set aside until 
   await until((all) => all.every(({ isDrained }) => isDrained !== true));
   await cli("cancel", "refused").catch(() => undefined);
   await cli("submit", "--wait", "--key", "accepted", job);
+});
+
+it("where no more hosts may be set aside, one whose prologue fails rests, and the job costs no further run", async () => {
+  // Hosts of which nothing is on its way: what was found of the first one may still be looked at.
+  const [one, two] = ["lab/h3", "lab/h4"];
+  writeFileSync(join(dir, "bad"), `${one}\n${two}\n`);
+  const job = join(dir, "resting.yaml");
+  const constraints = { hosts: [one, two] };
+  const run = { command: ["true"] };
+  writeFileSync(job, JSON.stringify({ name: "resting", gang: 4, constraints, run }));
+  await cli("submit", "--key", "resting", job);
+  // Where a drain waited for the end of a cycle, both may be set aside until one gives way.
+  await until((all) => {
+    const reasons = all.flatMap(({ isDrained, drainReason = "" }) =>
+      isDrained === true ? [drainReason] : [],
+    );
+    const failed = /Z: the prologue of lease-\d+ failed: sh ended with/;
+    return (
+      reasons.length === 2 &&
+      reasons.every((reason) => failed.test(reason)) &&
+      reasons.filter((reason) => reason.startsWith("rests until ")).length === 1 &&
+      reasons.filter((reason) => reason.startsWith("set aside at ")).length === 1
+    );
+  });
+  await expect.poll(() => cli("explain", "resting")).toContain("waits: WaitingForHosts");
+  const { attempts } = JSON.parse(await cli("status", "--json", "resting")) as {
+    readonly attempts: readonly unknown[];
+  };
+  expect(attempts.length).toBeLessThan(4);
+  writeFileSync(join(dir, "bad"), "none");
+  // The rest ends by itself; what was set aside is an operator's to return.
+  await cli("undrain", one, two);
+  await expect.poll(() => cli("status", "resting")).toMatch(/^state +completed/m);
 });
 
 it("hosts whose check fails are drained, and come back when it passes", async () => {

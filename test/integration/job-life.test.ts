@@ -108,7 +108,7 @@ describe("a job that fails", () => {
     },
     {
       name: "that does not end before its deadline",
-      file: sh("sleep 600", { deadline: "15s" }),
+      file: sh("sleep 600", { deadline: "30s" }),
       wantType: "DEADLINE_EXCEEDED",
       wantDetails: { attempts: 1 },
     },

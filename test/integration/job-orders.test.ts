@@ -27,7 +27,7 @@ clusters:
       - { name: a1, gpus: 4, type: H100 }
 `;
 const PLACES = 12;
-const POLL = { timeout: 120_000, interval: 200 };
+const POLL = { interval: 200 };
 
 let world: World;
 beforeAll(async () => {

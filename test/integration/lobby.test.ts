@@ -83,7 +83,7 @@ async function outside(jobs: readonly JobHandle[], count: number): Promise<reado
     for (const job of jobs) if ((await job.explain()).lobby !== undefined) listed.add(job);
     return listed.size;
   };
-  await expect.poll(look, { timeout: 120_000, interval: 200 }).toBeGreaterThanOrEqual(count);
+  await expect.poll(look, { interval: 200 }).toBeGreaterThanOrEqual(count);
   return [...listed];
 }
 

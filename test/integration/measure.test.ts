@@ -61,11 +61,11 @@ describe("fleet measure", () => {
 
   it("killed in the middle, command and agent alike, it goes on and measures nothing twice", async () => {
     const cli = path.join(ROOT, "dist/cli/main.js");
-    const command = spawn(process.execPath, [cli, ...MEASURE, "--stand-in-delay", "1000"], {
+    const command = spawn(process.execPath, [cli, ...MEASURE, "--stand-in-delay", "2000"], {
       env: world.env,
       stdio: "ignore",
     });
-    await expect.poll(readings, { timeout: 200_000, interval: 100 }).not.toEqual([]);
+    await expect.poll(readings, { interval: 100 }).not.toEqual([]);
     const gone = once(command, "exit");
     command.kill("SIGKILL");
     await gone;
@@ -100,7 +100,7 @@ describe("fleet measure", () => {
     const inter = details?.interHost[0]?.[1] as BandwidthTable;
     expect(inter.hosts).toEqual(["alpha/a1", "alpha/a2"]);
     expect(inter.sets).toHaveLength(BETWEEN);
-  }, 400_000);
+  });
 
   it("has nothing left to measure then, and holds nothing", async () => {
     const { code, stdout } = await world.cli(MEASURE);

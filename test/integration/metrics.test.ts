@@ -78,9 +78,7 @@ it("counts what a live fleet does, without a wake of it", async () => {
     ({ leases, reasons }) =>
       [...leases.values()].some(({ state }) => state === "held") && reasons.size === 1,
   );
-  await expect
-    .poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{"), { timeout: 120_000 })
-    .toBe(1);
+  await expect.poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{")).toBe(1);
   const text = await scrape();
   const said = (series: string): number | undefined => valueOf(text, series);
   expect(said("orbweaver_grants_total{")).toBe(2);
@@ -114,7 +112,7 @@ it("follows signals that nobody knows, those with Temporal's own prefix too", as
     (ledger) => ledger.deadLetters.reduce((sum, { times = 1 }) => sum + times, 0) >= 3,
   );
   await expect
-    .poll(async () => valueOf(await scrape(), "orbweaver_dead_letters "), { timeout: 120_000 })
+    .poll(async () => valueOf(await scrape(), "orbweaver_dead_letters "))
     .toBe(deadLetters.length);
 });
 
@@ -171,9 +169,7 @@ async function pageOf(job: string, isWanted: (page: JobPage) => boolean): Promis
 
 it("keeps what an ended job held and how it ended", async () => {
   const list = ["list", "--ended", "--history", historyFile(), "--json"];
-  await expect
-    .poll(async () => (await world.cli(list)).stdout, { timeout: 120_000, interval: 500 })
-    .toContain(ended);
+  await expect.poll(async () => (await world.cli(list)).stdout, { interval: 500 }).toContain(ended);
   const { jobs } = JSON.parse((await world.cli(list)).stdout) as { readonly jobs: object[] };
   expect(jobs).toMatchObject([{ job: ended, name: "first", outcome: "completed", gpus: 4 }]);
   const usage = await world.cli([
@@ -204,7 +200,7 @@ it("lets a job go that waits for one that only the history remembers", async () 
   await workflowService.deleteWorkflowExecution(forgotten);
   await expect
     // The server deletes when it comes to it, which may take half a minute on a quiet machine.
-    .poll(async () => (await world.cli(["status", ended])).stderr, { timeout: 240_000 })
+    .poll(async () => (await world.cli(["status", ended])).stderr)
     .toMatch(/NOT_FOUND/);
   // Where the console of `up` has it.
   const usual = historyFileIn(world.env, world.fleet);
@@ -325,9 +321,7 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
       // `rate` needs two scrapes.
       for (const series of ["orbweaver_leases", "temporal_num_pollers"])
         await expect
-          .poll(() => ask(`count_over_time(${series}[1m]) >= 3`).catch(() => 0), {
-            timeout: 120_000,
-          })
+          .poll(() => ask(`count_over_time(${series}[1m]) >= 3`).catch(() => 0))
           .toBeGreaterThan(0);
       const folder = path.join(ROOT, "deploy/grafana");
       for (const file of readdirSync(folder)) {
@@ -336,9 +330,7 @@ it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
         };
         for (const { expr } of panels.flatMap(({ targets }) => targets))
           // What a worker has done once may have been just now.
-          await expect
-            .poll(() => ask(expr), { message: `${file}: ${expr}`, timeout: 30_000 })
-            .toBeGreaterThan(0);
+          await expect.poll(() => ask(expr), { message: `${file}: ${expr}` }).toBeGreaterThan(0);
       }
     } finally {
       const gone = once(server, "exit");

@@ -76,4 +76,4 @@ it("installs elsewhere, comes up, runs a job, and goes down", () => {
   );
   run(process.execPath, ["library.js"], app);
   orbweaver("down");
-}, 600_000);
+});

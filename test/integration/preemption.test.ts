@@ -19,7 +19,7 @@ import { directoryStore } from "../../activities/store.ts";
 import type { JobFile } from "../../client/index.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { FLEET_TASK_QUEUE, type JobResult, type JobView } from "../../protocol/messages.ts";
-import { ROOT, startWorld, type World } from "../support/world.ts";
+import { PATIENCE_MS, ROOT, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
 /** Two hosts, eight GPUs in all; nothing is kept free for inference to come. */
@@ -101,12 +101,8 @@ const handle = (jobId: string) => world.temporal.workflow.getHandle(jobId);
 const resultOf = async (jobId: string) => (await handle(jobId).result()) as JobResult;
 const viewOf = (jobId: string): Promise<JobView> => world.orbweaver.job(jobId).view();
 
-async function untilView(
-  jobId: string,
-  check: (view: JobView) => boolean,
-  withinMs = 120_000,
-): Promise<JobView> {
-  for (const endAtMs = Date.now() + withinMs; ;) {
+async function untilView(jobId: string, check: (view: JobView) => boolean): Promise<JobView> {
+  for (const endAtMs = Date.now() + PATIENCE_MS; ;) {
     const view = await viewOf(jobId);
     if (check(view)) return view;
     if (Date.now() > endAtMs) throw new Error(`never came true: ${JSON.stringify(view)}`);
@@ -119,9 +115,7 @@ async function linesOf(name: string): Promise<readonly string[]> {
   return text.trimEnd().split("\n");
 }
 const untilSteps = (name: string, count: number): Promise<void> =>
-  expect
-    .poll(async () => (await linesOf(name)).length, { timeout: 120_000 })
-    .toBeGreaterThan(count);
+  expect.poll(async () => (await linesOf(name)).length).toBeGreaterThan(count);
 
 /** Where each run began, after how many steps of the one before, and the steps in order without those done again. */
 async function progressOf(name: string) {
@@ -180,6 +174,7 @@ async function slowFleetWorker() {
     decider,
     lobbyStore: createLobbyStore(directoryStore(path.join(notes, "store")), () => undefined),
     tickets: ticketPrinter(signingKey()),
+    signatures: { firstStart: (_, start) => start },
     words,
     keepersOf: () => Promise.resolve([]),
   });
@@ -279,7 +274,6 @@ describe("an inference job on a full fleet", () => {
       await expectResumed(job, steps, train);
       await untilQuiet();
     },
-    400_000,
   );
 
   it("evicts whole gangs so that its place comes free, and those that lose the least work", async () => {
@@ -404,7 +398,7 @@ describe("an inference job on a full fleet", () => {
     const checkpoint = { signal: "USR1", grace: "2s" } as const;
     const deaf = training("deaf", 0, { run: { command, checkpoint, grace: "1s" } });
     const train = await submit(deaf);
-    await expect.poll(async () => (await linesOf("deaf")).length, { timeout: 120_000 }).toBe(8);
+    await expect.poll(async () => (await linesOf("deaf")).length).toBe(8);
     const infer = await submit(inference(4, 1));
     expect((await resultOf(infer)).gpus).toBe(4);
     const { attempts } = await viewOf(train);
@@ -447,5 +441,5 @@ describe("a gang that may be smaller", () => {
     const [first] = (await viewOf(train)).attempts;
     expect(first?.preempted).toMatchObject({ forJob: train });
     await untilQuiet();
-  }, 400_000);
+  });
 });

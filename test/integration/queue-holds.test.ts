@@ -19,7 +19,7 @@ clusters:
     hosts:
       - { name: a1, gpus: 4, type: H100 }
 `;
-const POLL = { timeout: 120_000, interval: 200 };
+const POLL = { interval: 200 };
 
 let world: World;
 beforeAll(async () => {

@@ -30,6 +30,8 @@ clusters:
 `;
 const ENGINE = path.join(ROOT, "test/support/stand-in-engine.mjs");
 const SIDE = 16;
+/** Fewer than an endpoint lets wait: on a slow machine a replica is away for minutes. */
+const MOST_UNDER_WAY = 200;
 
 let world: World;
 let folder: string;
@@ -115,9 +117,13 @@ run: { command: "exec ${process.execPath} ${ENGINE} $ORBWEAVER_ENGINE_ARGS", gra
     expect(await replicasOf("chat")).toBe(1);
 
     // A burst wants more replicas than one has slots for, and keeps one of them busy for longer than a minute, in which the others come also on a slow machine.
-    const asked = Array.from({ length: 30 }, (_, at) => answer(url, 1_500, at % 2 === 0));
-    await expect.poll(() => replicasOf("chat"), { timeout: 120_000, interval: 250 }).toBe(3);
-    const texts = await Promise.all(asked);
+    const asked = Promise.all(
+      Array.from({ length: 30 }, (_, at) => answer(url, 1_500, at % 2 === 0)),
+    );
+    // Told where it is awaited.
+    asked.catch(() => undefined);
+    await expect.poll(() => replicasOf("chat"), { interval: 250 }).toBe(3);
+    const texts = await asked;
     for (const [at, text] of texts.entries()) {
       expect(text).toContain("t1499 ");
       expect(text.endsWith("data: [DONE]\n\n")).toBe(at % 2 === 0);
@@ -128,7 +134,7 @@ run: { command: "exec ${process.execPath} ${ENGINE} $ORBWEAVER_ENGINE_ARGS", gra
     expect(metrics).toMatch(/ttft_seconds_count 15\n/);
 
     // Idle: all back, and training has its four GPUs again.
-    await expect.poll(() => replicasOf("chat"), { timeout: 120_000, interval: 250 }).toBe(0);
+    await expect.poll(() => replicasOf("chat"), { interval: 250 }).toBe(0);
     await world.until(
       "training has its GPUs again",
       ({ leases }) =>
@@ -140,11 +146,11 @@ run: { command: "exec ${process.execPath} ${ENGINE} $ORBWEAVER_ENGINE_ARGS", gra
     expect(await answer(url, 2)).toContain("t0 t1 ");
     child.kill("SIGTERM");
     expect(await once(child, "exit")).toEqual([0, null]);
-    await expect.poll(() => replicasOf("chat"), { timeout: 120_000, interval: 250 }).toBe(1);
+    await expect.poll(() => replicasOf("chat"), { interval: 250 }).toBe(1);
     expect((await world.cli(["cancel", "--label", "orbweaver/service=chat", "--yes"])).code).toBe(
       0,
     );
-  }, 400_000);
+  });
 });
 
 describe("a service of an .onnx model", () => {
@@ -174,18 +180,30 @@ run: { grace: 5s }
       return response.status;
     };
     expect(await infer()).toBe(200);
-    const statuses: Promise<number>[] = [];
-    const load = setInterval(() => statuses.push(infer()), 50);
-    const { leases } = await world.ledger();
-    const lease = [...leases.values()].find(({ jobId }) => jobId.startsWith("pictures-"));
-    expect((await world.cli(["requeue", lease?.jobId ?? ""])).code).toBe(0);
-    await world.until("it runs again", (ledger) =>
-      [...ledger.leases.values()].some(
-        ({ jobId, token }) => jobId === lease?.jobId && token !== lease.token,
-      ),
-    );
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-    clearInterval(load);
+    const statuses: Promise<number | string>[] = [];
+    let underWay = 0;
+    const load = setInterval(() => {
+      if (underWay === MOST_UNDER_WAY) return;
+      underWay += 1;
+      statuses.push(
+        infer()
+          .catch(String)
+          .finally(() => (underWay -= 1)),
+      );
+    }, 50);
+    try {
+      const { leases } = await world.ledger();
+      const lease = [...leases.values()].find(({ jobId }) => jobId.startsWith("pictures-"));
+      expect((await world.cli(["requeue", lease?.jobId ?? ""])).code).toBe(0);
+      await world.until("it runs again", (ledger) =>
+        [...ledger.leases.values()].some(
+          ({ jobId, token }) => jobId === lease?.jobId && token !== lease.token,
+        ),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+    } finally {
+      clearInterval(load);
+    }
     const ended = await Promise.all(statuses);
     expect(ended.length).toBeGreaterThan(20);
     expect(ended.filter((status) => status !== 200)).toEqual([]);

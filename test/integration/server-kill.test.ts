@@ -65,4 +65,4 @@ it("running, starting and waiting jobs all end, once each, when the server was k
     "nothing is leased or waiting",
     (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0,
   );
-}, 400_000);
+});

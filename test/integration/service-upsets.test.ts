@@ -23,7 +23,7 @@ it("loses no request over one upset of each kind, and every answer is the model'
   expect(barOf("upsets-lost")).toMatchObject({ got: 0 });
   expect(barOf("upsets-done")).toMatchObject({ got: UPSETS.length });
   expect(barOf("upsets-answers")).toMatchObject({ holds: true });
-}, 360_000);
+});
 
 it("answers cold requests as a process of onnxruntime does", async () => {
   const { bars } = await coldRequests(
@@ -32,4 +32,4 @@ it("answers cold requests as a process of onnxruntime does", async () => {
   // Of a host that keeps weights, and of one that keeps none.
   expect(bars.find(({ id }) => id === "cold-answers")).toMatchObject({ got: 4, holds: true });
   expect(bars.find(({ id }) => id === "cold-where-kept")).toMatchObject({ holds: true });
-}, 360_000);
+});

@@ -1,7 +1,7 @@
 /** @file The size and the beginning of a value as JSON: exact for plain values, and bounded work for huge, deep and cyclic ones. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { jsonSizeUpTo, jsonStart } from "../../lib/json-size.ts";
+import { isDeeperThan, jsonSizeUpTo, jsonStart } from "../../lib/json-size.ts";
 import { caseCount } from "../support/case-count.ts";
 
 const deep = (levels: number): unknown => {
@@ -44,4 +44,15 @@ test.each([
 ])("a %s value is too large, and begins somehow", (_, value) => {
   expect(jsonSizeUpTo(value, 10_000)).toBeGreaterThan(10_000);
   expect(jsonStart(value, 500).length).toBeLessThanOrEqual(500);
+});
+
+test.each([
+  ["a word", "x", 0],
+  ["an empty list", [], 1],
+  ["a list of maps of lists", [{ a: 1, b: [2] }, 3], 3],
+  ["bytes", new Uint8Array(1e6), 0],
+  ["a hundred thousand levels", deep(100_000), 100_001],
+])("the levels of %s are counted", (_, value, levels) => {
+  expect(isDeeperThan(value, levels)).toBe(false);
+  if (levels > 0) expect(isDeeperThan(value, levels - 1)).toBe(true);
 });

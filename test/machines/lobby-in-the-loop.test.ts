@@ -113,7 +113,7 @@ it("starts every job that can start, and loses none, with the lobbies in the loo
     { numRuns: caseCount(24) },
   );
   expect([evicted > 0, batches > 0]).toEqual([true, true]);
-}, 300_000);
+});
 
 /** With a description so long that some 90 KB are left for requests. */
 const NARROW = fleetShape([{ hosts: [{}, { type: "A100" }] }]);
@@ -176,7 +176,7 @@ it("starts the few jobs of a tenant within seconds while another's flood fills t
     }),
     { numRuns: caseCount(8) },
   );
-}, 300_000);
+});
 
 /** With a host that has the eight GPUs that the hopeless ask for. */
 const WIDER = {
@@ -235,4 +235,4 @@ it("calls each job that the fleet can never start in once, starts the others bes
     }),
     { numRuns: caseCount(2) },
   );
-}, 300_000);
+});

@@ -50,7 +50,7 @@ if (!compiler) {
     beforeAll(async () => {
       const plain = canBuild(sanitizers) ? [] : ["SANITIZE=-g -O1"];
       await run("make", ["-C", PLUGIN, `BUILD=${build}`, ...plain, "programs"]);
-    }, 300_000);
+    });
 
     it.each([1, 2])("lets no two ranks disagree, seed %i", async (seed) => {
       const library = path.join(build, "checked.so");

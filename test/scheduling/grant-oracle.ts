@@ -41,6 +41,7 @@ export function brokenRules(
     rule(mask > 0 && mask < 2 ** host.gpuCount, "mask");
     rule((takenOn(world, host.id) & mask) === 0, "taken");
     rule(has(world, "standings") || (status?.agent !== undefined && !status.isDrained), "standing");
+    rule((drainedOn(world, host.id) & mask) === 0, "drained");
     rule(constraints.jurisdictions?.includes(cluster.jurisdiction) ?? true, "jurisdiction");
     rule(constraints.clusters?.includes(cluster.id) ?? true, "cluster");
     rule(constraints.gpuTypes?.includes(host.gpuType) ?? true, "type");
@@ -78,7 +79,7 @@ export function findGrants(request: GangRequest, world: World): readonly (readon
   let partial: readonly (readonly HostGpus[])[] = [[]];
   for (const { id, gpuCount } of hosts) {
     const free = [...Array(gpuCount).keys()].filter(
-      (gpu) => (takenOn(world, id) & (1 << gpu)) === 0,
+      (gpu) => ((takenOn(world, id) | drainedOn(world, id)) & (1 << gpu)) === 0,
     );
     partial = partial.flatMap((gpus) => [
       gpus,
@@ -92,6 +93,11 @@ export function findGrants(request: GangRequest, world: World): readonly (readon
     (gpus) => gpus.length > 0 && brokenRules(request, gpus, world).length === 0,
   );
 }
+
+const drainedOn = (world: World, host: HostId): number =>
+  has(world, "standings")
+    ? 0
+    : (world.ledger.hosts.get(host)?.gpuDrains ?? []).reduce((all, { mask }) => all | mask, 0);
 
 /** What a gang on these GPUs is worth by the sites that it lies in: GPUs × throughput, by the paper's figures. */
 export function worthOf(gpus: readonly HostGpus[], { ledger }: Pick<World, "ledger">): number {

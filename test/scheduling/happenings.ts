@@ -31,6 +31,9 @@ const queueParts = fc.oneof(
 export function happenings(shape: FleetShape): fc.Arbitrary<Happening> {
   const names = [...hostNames(shape), "c9/h9"];
   const hosts = fc.subarray(names, { minLength: 1 }).map((some) => some.map(host));
+  const parts = fc
+    .tuple(hosts, fc.integer({ min: 1, max: 7 }))
+    .map(([some, mask]) => some.map((each): HostGpus => ({ host: each, mask })));
   const kinds: readonly (readonly [number, string, fc.Arbitrary<EventOf>])[] = [
     [5, "inbox", fc.array(entries(shape), { minLength: 1, maxLength: 4 }).map(inboxOf)],
     [4, "decided plan", fc.constantFrom(decide, decideBaseline).map(planEvent)],
@@ -74,6 +77,18 @@ export function happenings(shape: FleetShape): fc.Arbitrary<Happening> {
       2,
       "queue released",
       queueParts.map((queue): EventOf => (_, nowMs) => ({ kind: "queue-released", queue, nowMs })),
+    ],
+    [
+      1,
+      "GPUs drained",
+      fc
+        .record({ gpus: parts, reason: fc.constantFrom("test", "heat") })
+        .map(({ gpus, reason }) => (_, nowMs) => ({ kind: "drain-gpus", gpus, reason, nowMs })),
+    ],
+    [
+      2,
+      "GPUs undrained",
+      parts.map((gpus) => (_, nowMs) => ({ kind: "undrain-gpus", gpus, nowMs })),
     ],
     [2, "undrain", hosts.map((some) => (_, nowMs) => ({ kind: "undrain", hosts: some, nowMs }))],
   ];

@@ -33,3 +33,11 @@ export const drained = (ledger: Ledger, ...hosts: readonly string[]): Ledger => 
     ]),
   ),
 });
+
+/** The same fleet with these GPUs of a host drained. */
+export function gpusDrained(ledger: Ledger, name: string, mask: number): Ledger {
+  const id = host(name);
+  const status = ledger.hosts.get(id) ?? { isDrained: false };
+  const gpuDrains = [{ mask, reason: "test", sinceMs: 0 }];
+  return { ...ledger, hosts: new Map([...ledger.hosts, [id, { ...status, gpuDrains }]]) };
+}

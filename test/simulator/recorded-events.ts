@@ -2,14 +2,15 @@
  * @file A recorded history of the fleet workflow as what its ledger went through: events with their times, and the plans that were made.
  *
  * Follows machines/fleet/fleet.ts: at every workflow task the reports of deliveries, audits and estimates that came since the last one are
- * folded, then the signals as one inbox, then the clock if something is due, then a cycle if the task ended in one. The clock of a workflow
- * task is the time at which it was started.
+ * folded, then the signals as one inbox, with what was left of the run before, then the clock if something is due, then orders about GPUs, then a cycle if the
+ * task ended in one. Other orders are not read. The clock of a workflow task is the time at which it was started.
  */
 import { readFileSync } from "node:fs";
 import { apply, nextFenceAtMs, nextReturnAtMs } from "../../scheduling/ledger/apply/apply.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import type { Decision, JointAnswer, StartEstimates } from "../../protocol/control-contract.ts";
+import type { FleetInput } from "../../protocol/fleet.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
 
 export interface RecordedFleet {
@@ -32,6 +33,11 @@ interface HistoryEvent {
   readonly eventType: string;
   readonly workflowExecutionStartedEventAttributes?: Attributes;
   readonly workflowExecutionSignaledEventAttributes?: Attributes & { readonly signalName: string };
+  readonly workflowExecutionUpdateAcceptedEventAttributes?: {
+    readonly acceptedRequest: {
+      readonly input: { readonly name: string; readonly args?: Attributes["input"] };
+    };
+  };
   readonly activityTaskScheduledEventAttributes?: Attributes & {
     readonly activityType: { readonly name: string };
   };
@@ -49,9 +55,8 @@ export function recordedFleet(path: string): RecordedFleet {
     readonly events: readonly HistoryEvent[];
   };
   const [input] = contents(events[0]?.workflowExecutionStartedEventAttributes?.input?.payloads);
-  const first = unpackLedger(
-    (input as { readonly ledger: Parameters<typeof unpackLedger>[0] }).ledger,
-  );
+  const { ledger: packed, words = [] } = input as FleetInput;
+  const first = unpackLedger(packed);
   const recorded: LedgerEvent[] = [];
   let ledger = first;
   const fold = (event: LedgerEvent): void => {
@@ -59,7 +64,8 @@ export function recordedFleet(path: string): RecordedFleet {
     ledger = apply(ledger, event).ledger;
   };
   const activities = new Map<string, { readonly name: string; readonly hasGrants: boolean }>();
-  let inbox: unknown[] = [];
+  // What came as the run before ended.
+  let inbox: unknown[] = words.flatMap(({ batch, order }) => (order ? [] : batch));
   let reports: (DeliveryReport | AuditReport | StartEstimates)[] = [];
   let nowMs = 0;
   const foldReports = (): void => {
@@ -84,10 +90,14 @@ export function recordedFleet(path: string): RecordedFleet {
   for (const event of events) {
     const scheduled = event.activityTaskScheduledEventAttributes;
     const completed = event.activityTaskCompletedEventAttributes;
+    const order = event.workflowExecutionUpdateAcceptedEventAttributes?.acceptedRequest.input;
     const plan = planOf(event);
     if (event.workflowExecutionSignaledEventAttributes?.signalName === "inbox") {
       const [batch] = contents(event.workflowExecutionSignaledEventAttributes.input?.payloads);
       inbox.push(...(Array.isArray(batch) ? (batch as unknown[]) : [batch]));
+    } else if (order?.name === "drain-gpus" || order?.name === "undrain-gpus") {
+      const [argument] = contents(order.args?.payloads);
+      fold({ kind: order.name, ...(argument as GpuDrainOrder), nowMs });
     } else if (scheduled !== undefined) {
       const [mail] = contents(scheduled.input?.payloads);
       const { grants = [] } = mail as { readonly grants?: readonly unknown[] };
@@ -118,6 +128,8 @@ export function recordedFleet(path: string): RecordedFleet {
   }
   return { ledger: first, events: recorded };
 }
+
+type GpuDrainOrder = Pick<Extract<LedgerEvent, { kind: "drain-gpus" }>, "gpus" | "reason">;
 
 interface DeliveryReport {
   readonly accepted: Extract<LedgerEvent, { kind: "delivered" }>["accepted"];

@@ -153,6 +153,15 @@ it("is over for one end when the other says goodbye", async () => {
   expect([code, over]).toEqual([4_000, ["one"]]);
 });
 
+it("is over for a reason of any length, of which the close has as much as it can carry", async () => {
+  const agent = dial("agent");
+  const closed = once(agent, "close");
+  await once(agent, "open");
+  relay.end("one", { code: "NOT_ALLOWED", message: "ü".repeat(100) });
+  const [code, reason] = (await closed) as [number, Buffer];
+  expect([code, reason.toString(), over]).toEqual([4_000, "ü".repeat(61), ["one"]]);
+});
+
 it("stops reading an end whose other end reads slowly, so that it holds no more than its bound and a message", async () => {
   const agent = dial("agent");
   await once(agent, "open");

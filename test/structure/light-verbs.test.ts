@@ -1,7 +1,7 @@
 /** @file What the command line loads before it answers: counted on the graph of imports, because times depend on the machine. */
 
 import { describe, expect, it } from "vitest";
-import { isLightRun, LIGHT_VERBS } from "../../cli/light-verbs.ts";
+import { bundleOf, LIGHT_VERBS } from "../../cli/light-verbs.ts";
 import { VERB_GROUPS } from "../../cli/verb-list.ts";
 import { packagesOf, reach, sources, type ImportOf } from "./sources.ts";
 
@@ -54,14 +54,21 @@ describe("the command line", () => {
   });
 
   it("takes the bundle for light verbs, and not for a replayed decision, a what-if or a codec of the user", () => {
-    expect(isLightRun(["list", "--json"], {})).toBe(true);
-    expect(isLightRun(["status", "job-1"], {})).toBe(true);
-    expect(isLightRun(["explain", "job-1", "--decision"], {})).toBe(false);
-    expect(isLightRun(["submit", "--json", "job.yaml"], {})).toBe(true);
-    expect(isLightRun(["submit", "--what-if", "job.yaml"], {})).toBe(false);
-    expect(isLightRun(["list", "--codec=./own.mjs"], {})).toBe(false);
-    expect(isLightRun(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe(false);
-    expect(isLightRun(["worker", "--role", "fleet"], {})).toBe(false);
-    expect(isLightRun([], {})).toBe(false);
+    expect(bundleOf(["list", "--json"], {})).toBe("light.cjs");
+    expect(bundleOf(["status", "job-1"], {})).toBe("light.cjs");
+    expect(bundleOf(["explain", "job-1", "--decision"], {})).toBeUndefined();
+    expect(bundleOf(["submit", "--json", "job.yaml"], {})).toBe("light.cjs");
+    expect(bundleOf(["submit", "--what-if", "job.yaml"], {})).toBeUndefined();
+    expect(bundleOf(["list", "--codec=./own.mjs"], {})).toBeUndefined();
+    expect(bundleOf(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBeUndefined();
+    expect(bundleOf(["worker", "--role", "fleet"], {})).toBeUndefined();
+    expect(bundleOf([], {})).toBeUndefined();
+  });
+
+  it("takes the bundle of its own for a model that is served, whatever codec is set, and not for replicas", () => {
+    expect(bundleOf(["serve"], {})).toBe("serve.cjs");
+    expect(bundleOf(["serve", "--gpus", "2"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("serve.cjs");
+    expect(bundleOf(["serve", "replicas", "service.yaml"], {})).toBeUndefined();
+    expect(bundleOf(["serve", "--json", "replicas", "service.yaml"], {})).toBeUndefined();
   });
 });

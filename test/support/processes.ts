@@ -1,6 +1,7 @@
 /** @file Processes of other programs: found by their environment, and killed. */
 
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 
 /** Of all processes whose environment has this text; none where there is no `/proc`. */
 export function pidsWith(text: string): readonly number[] {
@@ -16,5 +17,14 @@ export function kill(pid: number, signal: NodeJS.Signals = "SIGKILL"): void {
     process.kill(pid, signal);
   } catch {
     // It had ended.
+  }
+}
+
+/** A zombie has ended: who is to take its end may be late. */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${String(pid)}/status`, "utf8"));
+  } catch {
+    return false;
   }
 }

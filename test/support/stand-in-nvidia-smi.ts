@@ -14,6 +14,8 @@ export interface StandInGpu {
   readonly use?: string;
   /** Processes that compute on it. */
   readonly computing?: readonly number[];
+  /** Errors of its memory that could not be corrected, since the driver was loaded. */
+  readonly uncorrected?: number;
 }
 
 const instance = (index: number): string => `
@@ -35,7 +37,7 @@ export const deviceQuery = (gpus: readonly StandInGpu[]): string => `<?xml versi
 ${gpus
   .map(
     (
-      { device, memory = "81559 MiB", watts = "700.00 W", instances = 0 },
+      { device, memory = "81559 MiB", watts = "700.00 W", instances = 0, uncorrected = 0 },
       at,
     ) => `	<gpu id="00000000:${at + 1}8:00.0">
 		<product_name>${device}</product_name>
@@ -49,6 +51,12 @@ ${gpus
 			<total>${memory}</total>
 			<used>4 MiB</used>
 		</fb_memory_usage>
+		<ecc_errors>
+			<volatile>
+				<dram_correctable>0</dram_correctable>
+				<dram_uncorrectable>${uncorrected}</dram_uncorrectable>
+			</volatile>
+		</ecc_errors>
 		<gpu_power_readings>
 			<default_power_limit>${watts}</default_power_limit>
 		</gpu_power_readings>

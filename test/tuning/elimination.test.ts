@@ -368,6 +368,56 @@ describe("an arm that was in use for long", () => {
   });
 });
 
+describe("the gate", () => {
+  const arms: readonly Arm[] = ["auto", "tree/simple"];
+  const pairs = (ms: number, count: number): readonly Sample[] =>
+    Array.from({ length: count }, (_, at) =>
+      arms.map((arm): Sample => {
+        const scatter = at % 2 === 0 ? 1.05 : 0.95;
+        return { arm, ms: scatter * (arm === "auto" ? 100 : ms) };
+      }),
+    ).flat();
+
+  it("is passed by a gain of 2 % once a loss of 1 % is excluded", () => {
+    const few = eliminationChoice(pairs(98, 20), arms);
+    expect(few).toMatchObject({ kind: "explore" });
+    const many = eliminationChoice(pairs(98, 60), arms);
+    expect(many).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+  });
+
+  it("is passed by no loss, however surely it is less than 1 %", () => {
+    expect(eliminationChoice(pairs(100.5, 145), arms)).toMatchObject({ arm: "auto" });
+  });
+});
+
+describe("an arm in use that became slower", () => {
+  /** By 25 %, less than what is certain to be its own. */
+  const slowedWith = (other: number): readonly Sample[] => [
+    ...Array.from({ length: 12 }, (_, at): readonly Sample[] => [
+      { arm: "tree/simple", ms: 100 + (at % 2) },
+      { arm: "auto", ms: other + (at % 2) },
+    ]).flat(),
+    ...Array.from({ length: 20 }, (_, at): Sample => ({ arm: "tree/simple", ms: 100 + (at % 2) })),
+    ...Array.from({ length: 12 }, (_, at): Sample => ({ arm: "tree/simple", ms: 125 + (at % 2) })),
+  ];
+  const arms: readonly Arm[] = ["auto", "tree/simple"];
+
+  it("has those probed that, as they were, would now be 12 % better", () => {
+    expect(eliminationChoice(slowedWith(106), arms)).toMatchObject({
+      kind: "explore",
+      runs: [{ arm: "auto", count: 1 }],
+      meanwhile: "tree/simple",
+    });
+  });
+
+  it("has none probed that could not be found better", () => {
+    expect(eliminationChoice(slowedWith(118), arms)).toMatchObject({
+      kind: "exploit",
+      arm: "tree/simple",
+    });
+  });
+});
+
 describe("while the second round is under way", () => {
   const firstRound = (auto: number): readonly Sample[] =>
     ARMS.map((arm) => ({ arm, ms: arm === "auto" ? auto : (GROUND[arm] ?? NaN) }));

@@ -12,12 +12,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { JobFile, OrbweaverClient } from "../../client/index.ts";
-import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { fleetWorkflowId, ledgerQuery } from "../../protocol/messages.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
-import { fleetOf, readyLine, ROOT } from "../support/world.ts";
+import { fleetOf, ledgerOf, readyLine, ROOT } from "../support/world.ts";
 import { provideOldRelease } from "./old-release.mjs";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -141,8 +139,7 @@ export async function startTwoReleases(address: string): Promise<TwoReleases> {
       const [code] = (await once(child, "close")) as [number | null];
       return { code, said };
     },
-    ledger: async () =>
-      unpackLedger(await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery)),
+    ledger: () => ledgerOf(temporal, fleet),
     async end() {
       for (const child of running.values()) child.kill("SIGKILL");
       await connection.close();
@@ -151,5 +148,3 @@ export async function startTwoReleases(address: string): Promise<TwoReleases> {
     },
   };
 }
-
-/** A worker says so on stderr once it polls; what it said before is quoted when it ends first. */

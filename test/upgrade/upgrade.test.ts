@@ -24,7 +24,6 @@ import {
   type TwoReleases,
 } from "./two-releases.ts";
 
-const PATIENCE_MS = 400_000;
 const JOBS = 40;
 /** By identity, the processes that took workflow tasks after the commit must be of this release. */
 const NEW_IDENTITY = new RegExp(`orbweaver=\\S+ rules=${NEWEST_RULES}`);
@@ -38,7 +37,7 @@ beforeAll(async () => {
   two = await startTwoReleases(inject("temporalAddress"));
   process.stderr.write(`the release before rules 2: ${two.from}\n`);
   await two.start("old", [...CONTROL, ...CLUSTERS]);
-}, PATIENCE_MS);
+});
 afterAll(() => two.end());
 
 /** Jobs of one to eight GPUs; those of more than four run on two hosts. Some run, and some wait, when the next step begins. */
@@ -68,81 +67,65 @@ async function replace(release: Release, roles: readonly string[]): Promise<void
   await two.start(release, roles);
 }
 
-it(
-  "new workers, then new agents, go on by rules 1",
-  async () => {
-    await submit("old", 12);
-    await replace("new", CONTROL);
-    await submit("new", 6);
-    expect(await rulesNow()).toBe(1);
-    const refused = await two.cli("fleet", "upgrade", "--json");
-    expect(refused.code).toBe(1);
-    expect(refused.said).toContain("OLDER_PROCESSES_ALIVE");
-    for (const cluster of CLUSTERS) expect(refused.said).toContain(`${two.pidOf(cluster)}@`);
-    await replace("new", CLUSTERS);
-    await submit("new", 4);
-    expect(await rulesNow()).toBe(1);
-  },
-  PATIENCE_MS,
-);
+it("new workers, then new agents, go on by rules 1", async () => {
+  await submit("old", 12);
+  await replace("new", CONTROL);
+  await submit("new", 6);
+  expect(await rulesNow()).toBe(1);
+  const refused = await two.cli("fleet", "upgrade", "--json");
+  expect(refused.code).toBe(1);
+  expect(refused.said).toContain("OLDER_PROCESSES_ALIVE");
+  for (const cluster of CLUSTERS) expect(refused.said).toContain(`${two.pidOf(cluster)}@`);
+  await replace("new", CLUSTERS);
+  await submit("new", 4);
+  expect(await rulesNow()).toBe(1);
+});
 
-it(
-  "the old release takes over again before the commit",
-  async () => {
-    await replace("old", CONTROL);
-    await submit("old", 4);
-    await replace("old", CLUSTERS);
-    await submit("old", 4);
-    expect(await rulesNow()).toBe(1);
-  },
-  PATIENCE_MS,
-);
+it("the old release takes over again before the commit", async () => {
+  await replace("old", CONTROL);
+  await submit("old", 4);
+  await replace("old", CLUSTERS);
+  await submit("old", 4);
+  expect(await rulesNow()).toBe(1);
+});
 
-it(
-  "forward again, an old worker beside the new ones prevents the commit, and then it is committed",
-  async () => {
-    await replace("new", CLUSTERS);
-    const older = two.pidOf("jobs");
-    await replace("new", ["fleet", "solver"]);
-    await submit("new", 4);
-    const refused = await two.cli("fleet", "upgrade", "--json");
-    expect(refused.said).toContain(`${older}@`);
-    await replace("new", ["jobs"]);
-    const shown = await two.cli("fleet", "show", "--json");
-    expect(JSON.parse(shown.said)).toMatchObject({
-      rules: { rules: 1, newest: NEWEST_RULES, canUpgrade: true },
-    });
-    const committed = await two.cli("fleet", "upgrade", "--json");
-    expect(JSON.parse(committed.said), committed.said).toEqual({
-      fleet: two.fleet,
-      from: 1,
-      rules: NEWEST_RULES,
-    });
-    await submit("new", 4);
-    expect(await rulesNow()).toBe(NEWEST_RULES);
-  },
-  PATIENCE_MS,
-);
+it("forward again, an old worker beside the new ones prevents the commit, and then it is committed", async () => {
+  await replace("new", CLUSTERS);
+  const older = two.pidOf("jobs");
+  await replace("new", ["fleet", "solver"]);
+  await submit("new", 4);
+  const refused = await two.cli("fleet", "upgrade", "--json");
+  expect(refused.said).toContain(`${older}@`);
+  await replace("new", ["jobs"]);
+  const shown = await two.cli("fleet", "show", "--json");
+  expect(JSON.parse(shown.said)).toMatchObject({
+    rules: { rules: 1, newest: NEWEST_RULES, canUpgrade: true },
+  });
+  const committed = await two.cli("fleet", "upgrade", "--json");
+  expect(JSON.parse(committed.said), committed.said).toEqual({
+    fleet: two.fleet,
+    from: 1,
+    rules: NEWEST_RULES,
+  });
+  await submit("new", 4);
+  expect(await rulesNow()).toBe(NEWEST_RULES);
+});
 
-it(
-  "an old worker gets no task after the commit, and cannot take the routing back",
-  async () => {
-    await two.stop(CONTROL);
-    await two.start("old", CONTROL);
-    await submit("new", 2);
-    await sleep(5_000);
-    const [waiting] = jobs.slice(-1);
-    const { events } = await two.temporal.workflow.getHandle(waiting?.id ?? "").fetchHistory();
-    expect(events?.filter((event) => event.workflowTaskStartedEventAttributes)).toEqual([]);
-    const { undeployAll } = (await import(
-      path.join(two.oldRoot, "dist/workers/on-demand/deployment.js")
-    )) as typeof import("../../workers/on-demand/deployment.ts"); // our own build
-    await expect(undeployAll(two.temporal)).rejects.toThrow(`rules ${NEWEST_RULES} are committed`);
-    await replace("new", CONTROL);
-    expect(jobs).toHaveLength(JOBS);
-  },
-  PATIENCE_MS,
-);
+it("an old worker gets no task after the commit, and cannot take the routing back", async () => {
+  await two.stop(CONTROL);
+  await two.start("old", CONTROL);
+  await submit("new", 2);
+  await sleep(5_000);
+  const [waiting] = jobs.slice(-1);
+  const { events } = await two.temporal.workflow.getHandle(waiting?.id ?? "").fetchHistory();
+  expect(events?.filter((event) => event.workflowTaskStartedEventAttributes)).toEqual([]);
+  const { undeployAll } = (await import(
+    path.join(two.oldRoot, "dist/workers/on-demand/deployment.js")
+  )) as typeof import("../../workers/on-demand/deployment.ts"); // our own build
+  await expect(undeployAll(two.temporal)).rejects.toThrow(`rules ${NEWEST_RULES} are committed`);
+  await replace("new", CONTROL);
+  expect(jobs).toHaveLength(JOBS);
+});
 
 /**
  * Leases that hosts of this release refused to start: an older fleet worker granted them, and that one prints no tickets. The job then asks
@@ -157,21 +140,17 @@ const refusedLeases = ({ events }: History): ReadonlySet<string> =>
       .filter((message) => message.includes("the fleet has signed no ticket for it")),
   );
 
-it(
-  "every job has completed, and every rank has started once",
-  async () => {
-    for (const { id, name, ranks } of jobs) {
-      const result = (await two.temporal.workflow.getHandle(id).result()) as JobResult;
-      const want = Array.from({ length: ranks }, (_, rank) => String(rank)).sort();
-      const refused = refusedLeases(await two.temporal.workflow.getHandle(id).fetchHistory());
-      const tries = 1 + refused.size;
-      expect({ name, attempts: result.attempts }).toEqual({ name, attempts: tries });
-      expect(ranksIn(path.join(two.dir, `${name}.started`)), name).toEqual(want);
-      expect(ranksIn(path.join(two.dir, `${name}.done`)), name).toEqual(want);
-    }
-  },
-  PATIENCE_MS,
-);
+it("every job has completed, and every rank has started once", async () => {
+  for (const { id, name, ranks } of jobs) {
+    const result = (await two.temporal.workflow.getHandle(id).result()) as JobResult;
+    const want = Array.from({ length: ranks }, (_, rank) => String(rank)).sort();
+    const refused = refusedLeases(await two.temporal.workflow.getHandle(id).fetchHistory());
+    const tries = 1 + refused.size;
+    expect({ name, attempts: result.attempts }).toEqual({ name, attempts: tries });
+    expect(ranksIn(path.join(two.dir, `${name}.started`)), name).toEqual(want);
+    expect(ranksIn(path.join(two.dir, `${name}.done`)), name).toEqual(want);
+  }
+});
 
 interface Kept {
   readonly workflowId: string;
@@ -206,29 +185,23 @@ async function replayErrors(bundle: string, kept: readonly Kept[]): Promise<read
   return errors;
 }
 
-it(
-  "no task has failed on any run, every history replays, and the fleet's runs changed their rules once",
-  async () => {
-    const kept = await histories();
-    const failures = kept.flatMap(({ workflowId, history }) =>
-      (history.events ?? []).flatMap(({ workflowTaskFailedEventAttributes: failed }) =>
-        failed ? [`${workflowId}: ${String(failed.cause)} ${failed.failure?.message ?? ""}`] : [],
-      ),
-    );
-    // A signal that comes with the last command of a run fails that task, and the next one goes on.
-    expect(failures.filter((text) => !text.includes("UnhandledCommand"))).toEqual([]);
-    expect(await replayErrors(path.join(ROOT, "dist/workflow-bundle.js"), kept)).toEqual([]);
-    const old = kept.filter(({ isBefore }) => isBefore);
-    expect(old.filter(({ type }) => type === "fleet")).not.toEqual([]);
-    const fleetsBefore = old.filter(
-      ({ type, history }) => type !== "fleet" || !hasUpgrade(history),
-    );
-    expect(
-      await replayErrors(path.join(two.oldRoot, "dist/workflow-bundle.js"), fleetsBefore),
-    ).toEqual([]);
-  },
-  PATIENCE_MS,
-);
+it("no task has failed on any run, every history replays, and the fleet's runs changed their rules once", async () => {
+  const kept = await histories();
+  const failures = kept.flatMap(({ workflowId, history }) =>
+    (history.events ?? []).flatMap(({ workflowTaskFailedEventAttributes: failed }) =>
+      failed ? [`${workflowId}: ${String(failed.cause)} ${failed.failure?.message ?? ""}`] : [],
+    ),
+  );
+  // A signal that comes with the last command of a run fails that task, and the next one goes on.
+  expect(failures.filter((text) => !text.includes("UnhandledCommand"))).toEqual([]);
+  expect(await replayErrors(path.join(ROOT, "dist/workflow-bundle.js"), kept)).toEqual([]);
+  const old = kept.filter(({ isBefore }) => isBefore);
+  expect(old.filter(({ type }) => type === "fleet")).not.toEqual([]);
+  const fleetsBefore = old.filter(({ type, history }) => type !== "fleet" || !hasUpgrade(history));
+  expect(
+    await replayErrors(path.join(two.oldRoot, "dist/workflow-bundle.js"), fleetsBefore),
+  ).toEqual([]);
+});
 
 /** The run in which the commit was accepted; only this release reads that. */
 const hasUpgrade = ({ events }: History): boolean =>

@@ -10,7 +10,11 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { NVML_VARIABLE } from "../../agent/system/gpu-driver.ts";
 import { ownIdentity } from "../../agent/system/process-identity.ts";
 import { watchHealth } from "../../workers/host-health.ts";
-import { folder, HOST, orderOf, removeFolders } from "../agent/fixture.ts";
+import { eventually, folder, HOST, orderOf, removeFolders, testAgent } from "../agent/fixture.ts";
+import { drainUpdate, ledgerQuery, orderQuery } from "../../protocol/messages.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { fleetOf, SMALL_FLEET } from "../support/world.ts";
 import { standInNvidiaSmi } from "../support/stand-in-nvidia-smi.ts";
 
 let closing = new AbortController();
@@ -29,18 +33,19 @@ const gpu = { index: 0, uuid, nodes: [], devices: [] };
 const none = { command: ["/bin/false"], timeoutMs: 60_000 };
 
 /** What a file with `setAside: false` says. */
-function watched(epilogue?: typeof none) {
+function watched(epilogue?: typeof none, minFreeBytes = 0, asked: Client = client) {
   const notes: string[] = [];
   const health = { isSetAside: false, isGpuChecked: true, ...(epilogue && { epilogue }) };
   const watch = watchHealth(
     {
-      ...{ health, client, fleet: "f", hosts: [{ id: HOST, gpuCount: 1, gpus: [gpu] }] },
+      ...{ health, client: asked, fleet: "f", hosts: [{ id: HOST, gpuCount: 1, gpus: [gpu] }] },
+      minFreeBytes,
       onNote: (note) => notes.push(note),
     },
     closing.signal,
   );
   const { checkLease } = watch.on(HOST);
-  return { notes, beat: () => watch.beat()?.left, checkLease };
+  return { notes, beat: () => watch.beat()?.left, checkLease, begin: watch.begin };
 }
 
 /** The whole machine's GPU, as the driver shows it, with these processes. */
@@ -50,6 +55,57 @@ function driver(computing: readonly number[]): void {
   vi.stubEnv("PATH", bin);
   vi.stubEnv(NVML_VARIABLE, "off");
 }
+
+it("a host whose disk is full is to be drained", async () => {
+  driver([]);
+  const { notes, begin } = watched(undefined, 2 ** 60);
+  void begin([testAgent().host]);
+  await eventually(() => notes.some((note) => /^disk full since .*MiB are free for /.test(note)));
+});
+
+/** A fleet that takes every order as pending, and refuses it in its next turn. */
+function refusingFleet(why: string): { readonly client: Client; readonly asked: string[] } {
+  const asked: string[] = [];
+  const { shape } = fleetOf(SMALL_FLEET);
+  const workflow = {
+    workflowId: "fleet-f",
+    executeUpdate: (
+      update: { readonly name: string },
+      { updateId }: { readonly updateId: string },
+    ) => {
+      asked.push(`${update.name} ${updateId}`);
+      return Promise.resolve(null);
+    },
+    query: (query: { readonly name: string }, updateId?: string) => {
+      if (query.name === ledgerQuery.name) return Promise.resolve(packLedger(emptyLedger(shape)));
+      asked.push(`${query.name} ${String(updateId)}`);
+      return Promise.resolve({ kind: "refused", code: "NOT_ALLOWED", message: why });
+    },
+  };
+  const call = (_until: unknown, work: () => unknown): unknown => work();
+  const played = {
+    ...{ workflow: { getHandle: () => workflow }, options: { namespace: "default" } },
+    ...{ withAbortSignal: call, withDeadline: call },
+  };
+  // The calls that orders make.
+  return { client: played as unknown as Client, asked };
+}
+
+it("an agent asks what became of its drain, and says so where the fleet has refused it", async () => {
+  driver([]);
+  const { client: refusing, asked } = refusingFleet("it is signed with no key of agents");
+  const { notes, begin } = watched(undefined, 2 ** 60, refusing);
+  void begin([testAgent().host]);
+  await eventually(() =>
+    notes.some((note) => /could not be told .*it is signed with no key of agents/.test(note)),
+  );
+  const [drain = "", question = ""] = asked;
+  expect([drain.split(" ")[0], question.split(" ")[0]]).toEqual([
+    drainUpdate.name,
+    orderQuery.name,
+  ]);
+  expect(question.split(" ")[1]).toBe(drain.split(" ")[1]);
+});
 
 describe("a host that is not to be set aside", () => {
   it("is told of instead, in the log and by heartbeats, when an epilogue fails", async () => {

@@ -41,14 +41,16 @@ function hostWith(runs: Readonly<Record<string, Run>>, memo: Readonly<Record<str
     options: { namespace: "default" },
     withAbortSignal: (_: AbortSignal, call: () => unknown) => call(),
     workflow: {
-      getHandle: () => ({ describe: () => Promise.resolve({ memo, startTime: new Date() }) }),
+      getHandle: () => ({
+        describe: () => Promise.resolve({ memo, startTime: new Date(), raw: {} }),
+      }),
     },
     workflowService: { getWorkflowExecutionHistory: history },
   };
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   const identity = ownIdentity({ ORBWEAVER_IDENTITY: join(folder(), "own.pem") });
   const trust = { kind: "own-user", publicKey: identity.publicKey, name: "ada" } as const;
-  const access = { fleet: "f", trust, believed: () => [publicKeyText(publicKey)] };
+  const access = { fleet: "f", trust: () => trust, believed: () => [publicKeyText(publicKey)] };
   const check = orderCheck(client as never, access);
   return {
     ...{ access, privateKey, identity },

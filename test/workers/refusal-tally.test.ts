@@ -68,6 +68,16 @@ it("a refusal is told, with the workflow that asked, and is there after a restar
   );
 });
 
+it("what an order is refused after it was answered counts under the workflow that gave it", () => {
+  const tally = tallyOn(new FakeMachine());
+  const workflowExecution = { workflowId: "session", runId: "run-1" };
+  const note = tally.later({ activityType: "dial", workflowExecution });
+  note({ host: OTHER, jobId: "victim" }, "the policy denies it");
+  expect(readRefusedOrders(tally.withRefusals(undefined)).get(OTHER)).toMatchObject([
+    { sender: "session", times: 1, order: "dial of victim", why: "the policy denies it" },
+  ]);
+});
+
 it("a heartbeat stays small whatever hosts are made to refuse, and has the newest", async () => {
   const machine = new FakeMachine();
   const ids = Array.from({ length: 60 }, (_, at) => parseHostId(`eu/${String(at)}`));

@@ -56,7 +56,7 @@ export function jobReplicas({ client, job, spec, suffix }: ReplicaSource): Repli
     },
     async look(id) {
       const handle = client.job(id);
-      const [run] = await handle.progress();
+      const [run] = await handle.progress({ isBrief: true });
       if (run === undefined) {
         const { outcome } = await handle.ending();
         if (outcome === undefined) return { kind: "starting" };

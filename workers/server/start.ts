@@ -107,7 +107,7 @@ const GIVES_BACK = "auto_vacuum=incremental";
 const WAITS = "busy_timeout=10000";
 const PRAGMAS = [WRITE_AHEAD, GIVES_BACK, WAITS].flatMap((each) => ["--sqlite-pragma", each]);
 
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 180_000;
 const STOP_WITHIN_MS = 5_000;
 const PORT_WITHIN_MS = 2_000;
 /** Another process may take a drawn port before the server does. */

@@ -2,8 +2,8 @@
  * @file The weights of served models that a host keeps in its memory, as the services of one tenant find and leave them there.
  *
  * The agent names a folder in memory and what one model may take of it (`agent/system/weights-pool.ts`), and removes what was used least lately. The first
- * service of a model writes down, while it loads, each part as onnxruntime has optimised it, with the weights in a file beside: later ones map that
- * into their memory, and read, cut, check and try nothing of the model. What is kept is for one model file as it lies there (path, size,
+ * service of a model writes down, while it loads, each part as onnxruntime has optimised it, with the weights in a file beside, packed as its operators read
+ * them: later ones map that into their memory, take hardly any of their own, and read, cut, check and try nothing of the model. What is kept is for one model file as it lies there (path, size,
  * times, number on its disk), one division into parts, one release of onnxruntime and one kind of processor. All files of a kept model begin with its key;
  * the one that describes it comes last, so a reader sees a whole model or none. An empty one names the job that used it, by which placement finds the host.
  */
@@ -55,9 +55,9 @@ export interface KeptModel extends KeptFacts {
 }
 
 /** To be raised when another release keeps something else. */
-const MADE = 1;
-/** Room beyond the weights: small parameters are repeated in parts, and the file system has its own. */
-const ROOM = 1.25;
+const MADE = 2;
+/** Of a model's bytes: weights are kept as the model has them and as operators pack them, and small parameters are repeated in parts. */
+const ROOM = 2.25;
 /** Launches share memory in the same place, and a container may have little of it. */
 const MOST_OF_FREE = 0.5;
 

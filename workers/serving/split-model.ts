@@ -80,7 +80,8 @@ export async function openSplit(
   );
   if (cut.kind === "refused") return cut;
   const parts = cut.parts.map(({ bytes, inputs, outputs }, part) => ({
-    model: bytes === model.bytes && !givesBytes ? bytes.slice() : bytes,
+    // A copy, where the `slice` of a buffer is none.
+    model: bytes === model.bytes && !givesBytes ? new Uint8Array(bytes) : bytes,
     ...{ inputs, outputs },
     ...(keepAt !== undefined && { keepAt: keepAt(part) }),
   }));

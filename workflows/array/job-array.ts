@@ -33,6 +33,7 @@ import {
   refuseTasks,
   retryAnswer,
 } from "../../machines/array/task-orders.ts";
+import { stopFailed } from "../../machines/array/task-stops.ts";
 import type { OrderRefusal } from "../../machines/job/amended.ts";
 import type { JobOutcome } from "../../machines/job/job-state.ts";
 import type { OrderActivities } from "../../protocol/agent-contract.ts";
@@ -229,9 +230,9 @@ function carrierOf(
           .then((doWait) => ({ kind: "others-wait", id: command.id, doWait }));
       case "stop-tasks":
         return stopTasks(command).then(
-          () => undefined,
           // The end of the batch says what became of the tasks.
           () => undefined,
+          () => stopFailed(command),
         );
       case "gang":
         return gang(command.command)?.then((answer) => ({

@@ -61,6 +61,8 @@ async function isStopped(
     taskQueue: agent.orderQueue,
     startToCloseTimeout: "10m",
     scheduleToStartTimeout: "30s",
+    // An order that is lost on its way to the agent counts as begun; without beats it would hold the GPUs for ten minutes.
+    heartbeatTimeout: "30s",
     retry: { maximumAttempts: 2 },
     summary: `sweep ${lease} of ${jobId} on ${host}`,
   });

@@ -148,7 +148,7 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onSignal(fencedSignal, (loss) => feed({ kind: "fenced", loss }));
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
-  onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onSignal(assertSignal, (question) => feed({ kind: "assert", question }));
   onFollow(feed);
   onSignal(predecessorSignal, (note) => feed({ kind: "predecessor", note }));
   onSignal(killSignal, () => feed({ kind: "kill" }));
@@ -299,6 +299,7 @@ function runArray(
     isHeld,
     ...(pause !== undefined && { pause }),
     isAsked: lane.isAsked,
+    ...(lane.askedRun !== undefined && { askedRun: lane.askedRun }),
     ...(reason !== undefined && { reason }),
     ...(isKilled === true && { isKilled }),
     marks,

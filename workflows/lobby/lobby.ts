@@ -81,6 +81,7 @@ export async function lobby(input: LobbyInput): Promise<void> {
   const opened: Lobby = {
     ...openLobby(input, workflowInfo().runId, Date.now()),
     ...(!patched("leaves-free-all-credits") && { freesOne: true as const }),
+    ...(!patched("overtaken-calls") && { forgetsCalls: true as const }),
     ...(isRevived && !patched("retold-before-reports") && { reportsEarly: true as const }),
   };
   const fleet = fleetWorkflowId(opened.fleet);

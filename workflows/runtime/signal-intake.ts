@@ -23,7 +23,7 @@ import { flawOf, type CameFlawed, type SealFlaw } from "../../protocol/seal.ts";
 import { sideBytes } from "../../protocol/side-bytes.ts";
 import { arrivedOrder, noteUpdates } from "./arrived-orders.ts";
 import { payloadConverter } from "./payload-converter.ts";
-import { holdBack, needsProof, noteHeard } from "./word-gate.ts";
+import { holdBack, needsProof, noteDisbelieved, noteHeard } from "./word-gate.ts";
 
 /** A signal whose payload has not been decoded. */
 export interface Arrival<Value> {
@@ -202,7 +202,10 @@ function dropStray({ signalWorkflow: signal }: Job): boolean {
   if (handleUnknown === undefined || !isSet(signal)) return false;
   const arrival = arrivalOf(signal);
   weigh(arrival);
-  handleUnknown({ ...arrival, signal: signal.signalName ?? "" });
+  const { sender } = arrival;
+  const word = signal.signalName ?? "";
+  noteDisbelieved({ sender, word, reason: "nobody says such a word" });
+  handleUnknown({ ...arrival, signal: word });
   return true;
 }
 

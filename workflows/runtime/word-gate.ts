@@ -6,7 +6,7 @@
  */
 
 import { patched, proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
-import { sliceOf } from "../../machines/fleet/inbox.ts";
+import { MAX_BATCH_BYTES, mayBeRead, sliceOf } from "../../machines/fleet/inbox.ts";
 import { PROOF_MEMO } from "../../protocol/signed-job.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
@@ -35,6 +35,8 @@ interface Waiting {
 }
 
 const NO_BYTES = new Uint8Array();
+/** More than any proof has, so that what is cut off proves nothing; a header has up to 4 MiB. */
+const MOST_PROOF_CHARACTERS = 400;
 
 const LOCALLY = proxyLocalActivities<WordActivities>({
   summary: "proof of who speaks",
@@ -125,7 +127,7 @@ export async function checkWaiting({
   const submitted = memo?.[PROOF_MEMO];
   const words = slice.map(({ signal, word: { proof, value, flaw } }) => ({
     signal,
-    ...(proof !== undefined && { proof }),
+    ...(proof !== undefined && { proof: proof.slice(0, MOST_PROOF_CHARACTERS) }),
     ...(flaw !== undefined && { flaw }),
     bytes: coveredBy(proof, value).length,
   }));
@@ -137,10 +139,11 @@ export async function checkWaiting({
   return () =>
     slice.forEach(({ signal, word, sender, hear, refuse }, at) => {
       const startedAtMs = startTime.getTime();
-      const reason = reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
+      const reason =
+        sizeProblem(word) ?? reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
       const nonce = parseProof(word.proof)?.nonce;
       if (reason !== undefined) {
-        note({ sender, word: signal, reason });
+        noteDisbelieved({ sender, word: signal, reason });
         return refuse(reason);
       }
       if (nonce !== undefined) seen.add(nonce);
@@ -150,11 +153,17 @@ export async function checkWaiting({
 
 /** Counts by sender, of whom anybody may claim any name: for so many, and for all others together. */
 const MOST_SENDERS = 16;
-const MAX_SENDER_CHARACTERS = 100;
+const MAX_NAME_CHARACTERS = 100;
 const OTHERS = "others";
 
-function note({ sender, word, reason }: Omit<Disbelieved, "times" | "atMs">): void {
-  const named = sender.slice(0, MAX_SENDER_CHARACTERS);
+/** In no history: a run that continues another begins anew. */
+export function noteDisbelieved({
+  sender,
+  word: signal,
+  reason,
+}: Omit<Disbelieved, "times" | "atMs">): void {
+  const named = sender.slice(0, MAX_NAME_CHARACTERS);
+  const word = signal.slice(0, MAX_NAME_CHARACTERS);
   const of = disbelieved.has(named) || disbelieved.size < MOST_SENDERS ? named : OTHERS;
   const times = (disbelieved.get(of)?.times ?? 0) + 1;
   disbelieved.set(of, { sender: of, times, word, reason, atMs: Date.now() });
@@ -168,9 +177,17 @@ function takeSlice(): readonly Waiting[] {
   return waiting.splice(0, end < 0 ? waiting.length : end);
 }
 
-/** Nothing of a word without a proof is looked at. */
+/**
+ * Nothing of a word without a proof is looked at, or of one that is too large to be meant: a plain activity takes 2 MiB, as a signal does, so that with a list beside it
+ * the largest signals would fit into none, and fail each task of the run for ever.
+ */
 const coveredBy = (proof: string | undefined, value: Uint8Array): Uint8Array =>
-  parseProof(proof) === undefined ? NO_BYTES : value;
+  parseProof(proof) === undefined || !mayBeRead(value.length) ? NO_BYTES : value;
+
+const sizeProblem = ({ value }: Held): string | undefined =>
+  mayBeRead(value.length)
+    ? undefined
+    : `it has more than ${MAX_BATCH_BYTES} bytes; larger ones are not read`;
 
 function joined(slice: readonly Waiting[]): Uint8Array {
   const covered = slice.map(({ word: { proof, value } }) => coveredBy(proof, value));

@@ -34,6 +34,7 @@ export interface Checker {
   readonly noteRetry: (job: JobId, tasks: readonly number[]) => void;
   /** Somebody cancels tasks; to be called once that was acknowledged. A task that was to run again meanwhile may run. */
   readonly noteCancellation: (job: JobId, tasks: readonly number[]) => () => void;
+  readonly jobReset: WordLaws["jobReset"];
   readonly called: WordLaws["called"];
   readonly lobbyTold: WordLaws["lobbyTold"];
   readonly fleetTold: WordLaws["fleetTold"];
@@ -226,6 +227,7 @@ export function createChecker(
           );
       },
     },
+    jobReset: words.jobReset,
     called: words.called,
     fleetTold: words.fleetTold,
     lobbyTold: words.lobbyTold,

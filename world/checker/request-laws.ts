@@ -19,6 +19,8 @@ export interface RequestLaws {
   /** A word to the inbox of a fleet. */
   readonly fleetTold: (entries: unknown) => void;
   readonly leftLobby: (leave: unknown) => void;
+  /** Somebody resets a job's workflow to a later task. */
+  readonly jobReset: (job: string) => void;
 }
 
 export function createRequestLaws(violate: (law: string, message: string) => void): RequestLaws {
@@ -28,6 +30,8 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
   /** When the request was made that a fleet has heard of, the last of its number; by run and number. */
   const madeAtMs = new Map<string, number>();
   const left = new Set<string>();
+  /** Reset to a later task: such a run says again what the run before has said. */
+  const reset = new Set<unknown>();
 
   function judge(request: Asked, answered: number): void {
     const { jobId, runId, seq, arrival } = request;
@@ -60,7 +64,7 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
     const key = `${run} ${seq}`;
     const isAnew = requestedAtMs > (madeAtMs.get(key) ?? -Infinity);
     if (isAnew) madeAtMs.set(key, requestedAtMs);
-    if (isAnew && left.has(key))
+    if (isAnew && left.has(key) && !reset.has(jobId))
       violate("who has left asks under another number", `${key} asks after it has left its lobby`);
   }
 
@@ -72,12 +76,14 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
         if (isFields(entry) && entry["kind"] === "request" && isFields(entry["request"]))
           heard(entry["request"]);
     },
+    jobReset: (job) => void reset.add(job),
     leftLobby: (leave) => {
       if (!isFields(leave)) return;
       const { jobId, runId, seq } = leave;
       if (typeof jobId !== "string" || typeof runId !== "string" || typeof seq !== "number") return;
       const run = `${jobId} ${runId}`;
-      if (seq > (asked.get(run) ?? 0))
+      // A run that was reset may leave under a number that the run before has asked under.
+      if (seq > (asked.get(run) ?? 0) && !reset.has(jobId))
         violate("nobody leaves before he asks", `${run} leaves under number ${seq}`);
       left.add(`${run} ${seq}`);
     },

@@ -7,6 +7,7 @@ import { createRequestLaws, type RequestLaws } from "./request-laws.ts";
 export interface WordLaws extends Omit<PromptLaws, "ledgerChanged"> {
   readonly ledgerChanged: RequestLaws["ledgerChanged"];
   readonly fleetTold: CountLaws["fleetTold"];
+  readonly jobReset: RequestLaws["jobReset"];
 }
 
 export function createWordLaws(
@@ -18,6 +19,7 @@ export function createWordLaws(
   const counts = createCountLaws(violate);
   return {
     ...prompt,
+    jobReset: requests.jobReset,
     ledgerChanged: (ledger, isRecovering) => {
       prompt.ledgerChanged(ledger);
       requests.ledgerChanged(ledger, isRecovering);

@@ -6,6 +6,8 @@ import type { RunHeartbeat, RunOrder } from "../../protocol/agent-contract.ts";
 import type { Contact, Launch, Tokens } from "./disk.ts";
 
 export interface AgentRules {
+  /** Whether a run of a workflow may have this order start something: one that was reset repeats orders of the run before, or gives them anew for its leases. */
+  readonly mayOrder: (order: RunOrder, sender: string) => boolean;
   /** Why a run under the token may not start on these GPUs. */
   readonly refusalOf: (tokens: Tokens, token: number, mask: number) => string | undefined;
   readonly raise: (tokens: Tokens, token: number, mask: number) => void;
@@ -30,6 +32,8 @@ export interface AgentRules {
   readonly endsStrays: boolean;
   /** A stop returns when nothing runs any more. */
   readonly stopWaits: boolean;
+  /** Whether a launch is the one that is ordered: a run that was reset may give other tasks the number of a batch. */
+  readonly isOrdered: (launch: Launch, order: RunOrder) => boolean;
   /** An attempt takes over the launch that an earlier one has started. */
   readonly takesOver: (launch: Launch) => boolean;
   /** A promise about tokens is given when the disk has it. */
@@ -56,6 +60,8 @@ export interface HostClock {
 const JUST_BACK_MS = 60_000;
 
 export const AGENT_RULES: AgentRules = {
+  mayOrder: ({ workflowRunId, holder }, sender) =>
+    workflowRunId === sender && holder.runId === sender,
   refusalOf: ({ seen, revoked }, token, mask) => {
     if (revoked.has(token)) return "revoked";
     return seen.some((known, gpu) => has(mask, gpu) && known > token) ? "higher seen" : undefined;
@@ -86,6 +92,8 @@ export const AGENT_RULES: AgentRules = {
     (contact !== undefined && sinceBootMs - contact.atSinceBootMs > contact.terms.silenceMs),
   endsStrays: true,
   stopWaits: true,
+  isOrdered: ({ order: known }, order) =>
+    known.taskBatch?.tasks.join() === order.taskBatch?.tasks.join(),
   takesOver: ({ phase }) => phase !== "stored",
   waitsForDisk: true,
   givesUp: true,

@@ -148,22 +148,25 @@ function* stopLaunch({ rules }: Agents, host: Host, launch: Launch): Task<boolea
   return yield* host.killRanks(keyOf(launch.order), run.graceMs);
 }
 
+/** `sender`: the run of a workflow that orders it. */
 export function* runOn(
   agents: Agents,
   attempt: Attempt<RunReport>,
-  order: RunOrder,
+  { order, sender }: { readonly order: RunOrder; readonly sender: string },
 ): Task<ActivityEnd<RunReport>> {
   const host = agents.hosts.get(order.host);
   if (host === undefined) return failed("HOST_REFUSED");
   const key = keyOf(order);
   if (!host.launches.has(key) && !(yield* isInContact(agents, host))) return failed("HOST_REFUSED");
   const known = host.launches.get(key);
+  if (known !== undefined && !agents.rules.isOrdered(known, order)) return failed("NOT_ALLOWED");
   if (known?.report !== undefined) return { kind: "done", value: known.report };
   // Its files could not be read.
   if (known?.phase === "over") return failed("STALE_TOKEN");
   const isNew = known === undefined || !agents.rules.takesOver(known);
   let launch = known;
   if (isNew) {
+    if (!agents.rules.mayOrder(order, sender)) return failed("STALE_TOKEN");
     const started = yield* start(agents, attempt, { host, order });
     if ("kind" in started) return started;
     launch = started;

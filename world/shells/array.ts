@@ -1,6 +1,7 @@
 /** @file What the commands of a job array become in a world, as `workflows/array/job-array.ts` carries them out. No activity is local. */
 
 import type { ArrayCommand, ArrayEvent } from "../../machines/array/array-state.ts";
+import { stopFailed } from "../../machines/array/task-stops.ts";
 import { othersWait } from "../../machines/fleet/view.ts";
 import type { StopTasksReport } from "../../protocol/agent-contract.ts";
 import { stopTasksOn } from "../hosts/agent-batches.ts";
@@ -40,7 +41,6 @@ export function carryOutArray(ports: GangPorts, command: ArrayCommand, run: JobR
           answer({ kind: "others-wait", id, doWait: found.kind === "answer" && found.value });
       });
     case "stop-tasks":
-      // The end of the batch says what became of the tasks.
       site.activity<StopTasksReport>(run, {
         queue: command.agent.orderQueue,
         name: `stop tasks of ${command.order.leaseId}`,
@@ -48,7 +48,10 @@ export function carryOutArray(ports: GangPorts, command: ArrayCommand, run: JobR
         scheduleToStartMs: 30_000,
         maxAttempts: 3,
         body: () => stopTasksOn(agents, command.order),
-        onEnd: () => undefined,
+        // The end of the batch says what became of the tasks.
+        onEnd: ({ kind }) => {
+          if (kind !== "done") answer(stopFailed(command));
+        },
       });
       return undefined;
     case "gang":

@@ -5,7 +5,7 @@
  */
 
 import type { Plan } from "../../domain/lease/plan.ts";
-import type { LeaseId, TenantId } from "../../domain/values/ids.ts";
+import type { JobId, LeaseId, TenantId } from "../../domain/values/ids.ts";
 import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
@@ -25,6 +25,7 @@ import { sleep } from "../kernel/process.ts";
 import type { ActivityEnd, ActivityOutcome } from "../temporal/activity.ts";
 import { openRun } from "../temporal/run.ts";
 import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
+import { askOpenRun, askRun } from "./open-run.ts";
 import { repair } from "./repair.ts";
 import { FLEET_QUEUE, type Site } from "./site.ts";
 import { lobbyInputFor } from "./lobby.ts";
@@ -191,9 +192,10 @@ function* deliver(site: Site, process: Process, post: Post): Task<ActivityEnd<De
         ? { name: "grant", payload: grants[0] }
         : { name: "grants", payload: grants };
     const end = yield* send(site, process, { to, runId, ...word });
+    const isAsked = end === "gone" && (yield* askOpenRun(site, process, to));
     for (const { lease } of parcel) {
       if (end === "sent") told.accepted.push(lease.id);
-      if (end === "gone") told.gone.push(lease.id);
+      if (isAsked) told.gone.push(lease.id);
     }
   }
   for (const { jobId: to, runId, seq, reason } of post.pending)
@@ -258,8 +260,7 @@ function* audit(
     if (open !== holder.runId) closed.push(holder);
     if (open === undefined || (open === holder.runId && !asked.includes(jobId))) continue;
     const leases = doubted.flatMap((each) => (each.jobId === jobId ? [each.lease] : []));
-    const payload = leases.length > 0 ? { leases } : undefined;
-    yield* send(site, process, { to: jobId, runId: open, name: "assert", payload });
+    yield* askRun(site, process, { jobId, runId: open, leases });
   }
   return { kind: "done", value: { closed } };
 }
@@ -278,12 +279,15 @@ function* recover(
   if (!isLedgerLost && areWordsLost !== true) return { kind: "done", value: undefined };
   const listed = yield* network.call(process, () => ({
     lobbies: server.openIds("lobby"),
-    jobs: server.openIds("job"),
+    jobs: server.openIds("job").flatMap((id) => {
+      const runId = server.openRun(id)?.runId;
+      return runId === undefined ? [] : [{ jobId: id as JobId, runId }]; // of a job
+    }),
   }));
   if (!listed.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
   if (isLedgerLost)
     for (const to of listed.value.lobbies) yield* send(site, process, { to, name: "report-again" });
   // A job that its lobby lists as well is asked, too: that it is asked twice changes nothing.
-  for (const to of listed.value.jobs) yield* send(site, process, { to, name: "assert" });
+  for (const asked of listed.value.jobs) yield* askRun(site, process, asked);
   return { kind: "done", value: undefined };
 }

@@ -65,7 +65,7 @@ export function carryOutGang(
     name: id,
     maxAttempts: 1,
     isCancelAwaited: true,
-    body: (attempt) => runOn(agents, attempt, command.order),
+    body: (attempt) => runOn(agents, attempt, { order: command.order, sender: run.runId }),
     onEnd: (outcome) => {
       runs.delete(id);
       const atMs = site.server.clockMs();

@@ -148,6 +148,7 @@ function beginArray(life: JobLife, nowMs: number): LifeStep | undefined {
     ...{ rules: stage.rules, jobId, runId, fleet, spec, rule: spec.array, submittedAtMs },
     ...{ entered: stage.notified, isHeld, isAsked: lane.isAsked, marks, followers, amended },
     ...{ junkSignals, earlyGrants },
+    ...(lane.askedRun !== undefined && { askedRun: lane.askedRun }),
     ...(pause !== undefined && { pause }),
     ...(reason !== undefined && { reason }),
     ...(isKilled === true && { isKilled }),

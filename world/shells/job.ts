@@ -10,6 +10,7 @@ import type { PredecessorNews, PredecessorState } from "../../protocol/predecess
 import type { Agents } from "../hosts/agents.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { Activity } from "../temporal/activity.ts";
+import type { Base } from "../temporal/reset.ts";
 import { openRun } from "../temporal/run.ts";
 import type { WorkflowType } from "../temporal/workflow.ts";
 import { carryOutArray } from "./array.ts";
@@ -39,7 +40,7 @@ const FORGET_ROUNDS = 20;
 export function registerJob(site: Site, agents: Agents, keep: (run: JobRun) => void): void {
   const { server, planted } = site;
   const machine = lifeMachine(planted);
-  server.register("job", (identity, input) => {
+  server.register("job", (identity, input, base) => {
     const { spec } = input as JobInput; // of the world's own users
     const runs = new Map<string, Activity>();
     const type: WorkflowType<JobLife, LifeEvent, LifeCommand> = {
@@ -68,7 +69,8 @@ export function registerJob(site: Site, agents: Agents, keep: (run: JobRun) => v
         return outcome && { kind: outcome.kind };
       },
     };
-    const run = openRun(server, type, identity);
+    const from = base as Base<JobLife, LifeEvent, LifeCommand> | undefined; // of a job
+    const run = openRun(server, type, { ...identity, base: from });
     keep(run);
     return run;
   });

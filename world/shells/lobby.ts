@@ -15,6 +15,7 @@ import type { ActivityEnd } from "../temporal/activity.ts";
 import { openRun } from "../temporal/run.ts";
 import type { Server } from "../temporal/server.ts";
 import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
+import { askAll, askOpenRun } from "./open-run.ts";
 import { JOB_QUEUE, type Site } from "./site.ts";
 
 const EVERYBODY_ELSE = "*" as TenantId; // OTHER_TENANTS
@@ -88,7 +89,9 @@ function* body(
           server.signal(to, { name: "call-in", payload, runId }),
         );
         if (!reply.isHeard) return FAILED;
-        if (!reply.value) gone.push(payload.credit);
+        if (reply.value) continue;
+        if (!(yield* askOpenRun(site, process, to))) return FAILED;
+        gone.push(payload.credit);
       }
       return { kind: "done", value: { kind: "called", id, gone } };
     }
@@ -104,9 +107,7 @@ function* body(
       return reply.isHeard ? { kind: "done", value: { kind: "retold", id } } : FAILED;
     }
     case "muster": {
-      const reply = yield* network.call(process, () => {
-        for (const job of server.openIds("job")) server.signal(job, { name: "assert" });
-      });
+      const reply = yield* network.call(process, () => askAll(server));
       return reply.isHeard ? { kind: "done", value: { kind: "mustered", id } } : FAILED;
     }
     default:

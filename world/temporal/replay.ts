@@ -5,7 +5,7 @@
  * however often its run is repeated.
  */
 
-import type { Tick } from "../../machines/machine.ts";
+import type { Step, Tick } from "../../machines/machine.ts";
 import type { RunIdentity, WorkflowType } from "./workflow.ts";
 
 /** One event of a history, with the time of its workflow task. The first one is the start. */
@@ -21,22 +21,14 @@ export type Replay<State> =
   | { readonly kind: "other"; readonly message: string };
 
 export function replay<State, Event, Command>(
-  { open, machine }: WorkflowType<State, Event, Command>,
+  type: WorkflowType<State, Event, Command>,
   identity: RunIdentity,
   {
     history,
     given,
   }: { readonly history: readonly Fed<Event>[]; readonly given: readonly Command[] },
 ): Replay<State> {
-  const opened = open(identity, history[0]?.nowMs ?? 0);
-  let { state } = opened;
-  const commands = [...opened.commands];
-  for (const { event, nowMs } of history.slice(1)) {
-    const again = event === undefined ? TICK : (JSON.parse(textOf(event)) as Event | Tick); // as it was fed
-    const step = machine.step(state, again, nowMs);
-    state = step.state;
-    commands.push(...step.commands);
-  }
+  const { state, commands } = repeated(type, identity, history);
   const count = Math.max(commands.length, given.length);
   for (let at = 0; at < count; at += 1) {
     const now = at < commands.length ? JSON.stringify(commands[at]) : NOTHING;
@@ -48,6 +40,24 @@ export function replay<State, Event, Command>(
       };
   }
   return { kind: "same", state };
+}
+
+/** The state after the history, and the commands on the way. */
+export function repeated<State, Event, Command>(
+  { open, machine }: WorkflowType<State, Event, Command>,
+  identity: RunIdentity,
+  history: readonly Fed<Event>[],
+): Step<State, Command> {
+  const opened = open(identity, history[0]?.nowMs ?? 0);
+  let { state } = opened;
+  const commands = [...opened.commands];
+  for (const { event, nowMs } of history.slice(1)) {
+    const again = event === undefined ? TICK : (JSON.parse(textOf(event)) as Event | Tick); // as it was fed
+    const step = machine.step(state, again, nowMs);
+    state = step.state;
+    commands.push(...step.commands);
+  }
+  return { state, commands };
 }
 
 const TICK: Tick = { kind: "tick" };

@@ -10,10 +10,10 @@ import type { Tick } from "../../machines/machine.ts";
 import type { Process, Task } from "../kernel/process.ts";
 import { createLocalActivities, type LocalActivities } from "./local-activities.ts";
 import { replay, type Fed } from "./replay.ts";
+import { baseOf, beginFrom, type Base, type Part, type Told, type Waiting } from "./reset.ts";
 import type { Server } from "./server.ts";
 import {
   copied,
-  type Arrival,
   type RunEnd,
   type RunIdentity,
   type WorkflowRun,
@@ -40,14 +40,62 @@ interface Draft<State, Event, Command> {
 
 const fresh = () => ({ fed: [], commands: [], started: 0, taken: 0, answers: [] });
 
-export function openRun<State, Event, Command>(
+type Steps<State, Event, Command> = Pick<WorkflowType<State, Event, Command>, "machine" | "atOnce">;
+
+function feed<State, Event, Command>(
+  type: Steps<State, Event, Command>,
+  draft: Draft<State, Event, Command>,
+  fed: Fed<Event>,
+): void {
+  const step = type.machine.step(draft.state, fed.event ?? TICK, fed.nowMs);
+  draft.state = step.state;
+  draft.fed.push(fed);
+  draft.commands.push(...step.commands);
+  for (const command of step.commands) {
+    const answer = type.atOnce(command);
+    if (answer !== undefined) feed(type, draft, { event: answer, nowMs: fed.nowMs });
+  }
+}
+
+function tickWhileDue<State, Event, Command>(
+  type: Steps<State, Event, Command>,
+  draft: Draft<State, Event, Command>,
+  nowMs: number,
+): void {
+  for (let ticks = 0; ticks < MAX_TICKS && dueMs(type, draft.state) <= nowMs; ticks += 1)
+    feed(type, draft, { event: TICK, nowMs });
+}
+
+const dueMs = <State, Event, Command>(
+  { machine }: Steps<State, Event, Command>,
+  now: State,
+): number => Math.min(machine.dueAtMs(now), machine.clockOf?.(now)?.atMs ?? Infinity);
+
+/** By the worker, within the task. */
+const isDoneHere = <State, Event, Command>(
+  type: WorkflowType<State, Event, Command>,
+  command: Command,
+): boolean => type.isLocal(command) || type.atOnce(command) !== undefined;
+
+function startNew<State, Event, Command>(
+  type: WorkflowType<State, Event, Command>,
+  draft: Draft<State, Event, Command>,
+  start: (at: number, command: Command) => void,
+): void {
+  for (; draft.started < draft.commands.length; draft.started += 1) {
+    const command = draft.commands[draft.started];
+    if (command !== undefined && type.isLocal(command)) start(draft.started, command);
+  }
+}
+
+/** With a base: of a run that was reset to a later task. */
+export function openRun<State, Event, Command extends { readonly kind: string }>(
   server: Server,
   type: WorkflowType<State, Event, Command>,
-  identity: RunIdentity,
+  { base, ...identity }: RunIdentity & { readonly base?: Base<State, Event, Command> | undefined },
 ): WorkflowRun<State, Event> {
   type Work = Draft<State, Event, Command>;
   const { kernel, network } = server;
-  const { machine } = type;
   let state: State | undefined;
   let end: RunEnd | undefined;
   const history: Fed<Event>[] = [];
@@ -55,14 +103,14 @@ export function openRun<State, Event, Command>(
   const openLocals = new Map<number, Command>();
   const signals: { name: string; payload: unknown }[] = [];
   /** Signals and updates, in their order. */
-  const told: ((to: WorkflowRun<State, Event>) => void)[] = [];
-  const arrivals: Arrival<State, Event>[] = [];
+  const told: Told<State, Event>[] = [];
+  const parts: Part<State, Event>[] = [];
+  const arrivals: Waiting<State, Event>[] = [];
   let cachedOn: { readonly process: Process; readonly incarnation: number } | undefined;
   let attempt = 0;
   let isTaskOpen = false;
   let beatAtMs = 0;
   let timer = 0;
-
   const run: WorkflowRun<State, Event> = {
     ...identity,
     state: () => state,
@@ -70,13 +118,11 @@ export function openRun<State, Event, Command>(
     end: () => end,
     signals: () => signals,
     terminate: () => close({ kind: "terminated" }),
-    repeatTo: (to) => told.forEach((tell) => tell(to as WorkflowRun<State, Event>)), // of the same type
+    repeatTo: (to) => told.forEach(({ tell }) => tell(to as WorkflowRun<State, Event>)), // of the same type
+    baseAt: (share) => baseOf({ history, given, parts, told }, share),
     arrive: (arrival) => {
-      if (end !== undefined) return;
-      if (arrival.kind === "update")
-        told.push((to) => to.arrive({ ...arrival, onAnswer: () => undefined }));
-      arrivals.push(arrival);
-      wake();
+      if (arrival.kind !== "update") return take(arrival);
+      take(arrival, (to) => to.arrive({ ...arrival, onAnswer: () => undefined }));
     },
     query: (onAnswer) => {
       if (state === undefined || isTaskOpen || !server.isAnswering(type.queue))
@@ -86,11 +132,29 @@ export function openRun<State, Event, Command>(
     signal: (name, payload) => {
       const value = copied(payload);
       signals.push({ name, payload: value });
-      told.push((to) => to.signal(name, value));
       const event = type.signal(name, value);
-      if (event !== undefined) run.arrive({ kind: "event", event });
+      if (event !== undefined) take({ kind: "event", event }, (to) => to.signal(name, value));
     },
   };
+
+  /** `tell`: of what comes from outside. */
+  function take(waiting: Waiting<State, Event>, tell?: Told<State, Event>["tell"]): void {
+    if (end !== undefined) return;
+    if (tell === undefined) arrivals.push(waiting);
+    else {
+      const each = { tell, takenBy: Infinity };
+      told.push(each);
+      arrivals.push({ ...waiting, told: each });
+    }
+    wake();
+  }
+
+  /** What its commands become arrives with their number. */
+  const carryOut = (command: Command, number: number): void =>
+    type.carryOut(command, {
+      ...run,
+      arrive: (arrival) => take({ ...arrival, closes: number }),
+    });
 
   function close(how: RunEnd): void {
     if (end !== undefined) return;
@@ -142,7 +206,7 @@ export function openRun<State, Event, Command>(
     for (const [number, command] of openLocals) startLocal(number, command);
     takeArrivals(draft, startedAtMs);
     for (;;) {
-      startNew(draft, startLocal);
+      startNew(type, draft, (at, command) => startLocal(given.length + at, command));
       if (!locals.isAnyOpen()) break;
       if (!(yield* progress(draft, locals, { process, own }))) return;
     }
@@ -163,8 +227,8 @@ export function openRun<State, Event, Command>(
       return true;
     }
     const nowMs = server.clockMs();
-    feed(draft, { event: answer.event, nowMs, answers: answer.number });
-    tickWhileDue(draft, nowMs);
+    feed(type, draft, { event: answer.event, nowMs, answers: answer.number });
+    tickWhileDue(type, draft, nowMs);
     return true;
   }
 
@@ -201,37 +265,9 @@ export function openRun<State, Event, Command>(
         draft.answers.push(() => arrival.onAnswer(problem));
         if (problem !== undefined) continue;
       }
-      feed(draft, { event: arrival.event, nowMs });
+      feed(type, draft, { event: arrival.event, nowMs });
     }
-    tickWhileDue(draft, nowMs);
-  }
-
-  function feed(draft: Work, fed: Fed<Event>): void {
-    const step = machine.step(draft.state, fed.event ?? TICK, fed.nowMs);
-    draft.state = step.state;
-    draft.fed.push(fed);
-    draft.commands.push(...step.commands);
-    for (const command of step.commands) {
-      const answer = type.atOnce(command);
-      if (answer !== undefined) feed(draft, { event: answer, nowMs: fed.nowMs });
-    }
-  }
-
-  function tickWhileDue(draft: Work, nowMs: number): void {
-    for (let ticks = 0; ticks < MAX_TICKS && dueMs(draft.state) <= nowMs; ticks += 1)
-      feed(draft, { event: TICK, nowMs });
-  }
-
-  function dueMs(now: State): number {
-    return Math.min(machine.dueAtMs(now), machine.clockOf?.(now)?.atMs ?? Infinity);
-  }
-
-  function startNew(draft: Work, start: (number: number, command: Command) => void): void {
-    for (; draft.started < draft.commands.length; draft.started += 1) {
-      const command = draft.commands[draft.started];
-      if (command !== undefined && type.isLocal(command))
-        start(given.length + draft.started, command);
-    }
+    tickWhileDue(type, draft, nowMs);
   }
 
   /** False when the server did not take it, or its word was lost: then the task is somebody else's. */
@@ -259,17 +295,20 @@ export function openRun<State, Event, Command>(
   function commit(draft: Work): void {
     const { commands } = draft;
     const first = given.length;
+    const taken = arrivals.splice(0, draft.taken);
+    for (const each of taken) if (each.told !== undefined) each.told.takenBy = parts.length;
+    parts.push({ history: history.length, given: first, taken });
     history.push(...draft.fed);
     given.push(...commands);
-    arrivals.splice(0, draft.taken);
     commands.forEach((command, at) => {
       if (type.isLocal(command)) openLocals.set(first + at, command);
     });
     for (const { answers } of draft.fed) if (answers !== undefined) openLocals.delete(answers);
     state = draft.state;
     for (const answer of draft.answers) answer();
-    for (const command of commands)
-      if (!type.isLocal(command) && type.atOnce(command) === undefined) type.carryOut(command, run);
+    commands.forEach((command, at) => {
+      if (!isDoneHere(type, command)) carryOut(command, first + at);
+    });
     server.committed(run);
     Object.assign(draft, fresh());
   }
@@ -279,13 +318,24 @@ export function openRun<State, Event, Command>(
     if (arrivals.length > 0) return wake();
     timer += 1;
     const own = timer;
-    const atMs = state === undefined ? Infinity : dueMs(state);
+    const atMs = state === undefined ? Infinity : dueMs(type, state);
     if (atMs === Infinity) return;
     kernel.after(Math.max(1, atMs - server.clockMs()), () => {
       if (own === timer) wake();
     });
   }
 
+  if (base !== undefined) {
+    const into = { history, given, parts, told, arrivals, openLocals };
+    const begun = beginFrom(type, { identity, from: base }, into);
+    if (!begun.isSame)
+      server.onViolation("replay", `${identity.workflowId} gives other commands after a reset`);
+    state = begun.state;
+    base.given.forEach((command, number) => {
+      if (!isDoneHere(type, command) && !base.closed.has(number)) carryOut(command, number);
+    });
+    for (const { tell } of base.later) tell(run);
+  }
   wake();
   return { ...run };
 }

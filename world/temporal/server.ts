@@ -44,9 +44,15 @@ export interface Started {
   readonly run: AnyRun;
 }
 
-export type OpenKind = (identity: RunIdentity, input: unknown) => AnyRun;
+/** With a base: after a reset of a run of the same type to a later task. */
+export type OpenKind = (identity: RunIdentity, input: unknown, base?: unknown) => AnyRun;
 
 export type Server = ReturnType<typeof createServer>;
+
+interface Former {
+  readonly base: unknown;
+  readonly startedAtMs: number;
+}
 
 const MOST_TOLD = 200;
 
@@ -100,13 +106,18 @@ export function createServer({ kernel, network, onViolation, onChange, onSignal 
   }
 
   function start(kind: string, workflowId: string, input: unknown): void {
+    begin({ kind, input }, workflowId);
+  }
+
+  function begin({ kind, input }: Omit<Started, "run">, workflowId: string, former?: Former): void {
     const open = kinds.get(kind);
     if (open === undefined) throw new Error(`no workflow type is called ${kind}`);
     if (runs.get(workflowId)?.run.isOpen() === true) return;
     runCount += 1;
     const given = copied(input);
     const runId = `run-${runCount}`;
-    const run = open({ workflowId, runId, startedAtMs: clockMs() }, given);
+    const startedAtMs = former?.startedAtMs ?? clockMs();
+    const run = open({ workflowId, runId, startedAtMs }, given, former?.base);
     runs.set(workflowId, { kind, input: given, run });
     byRunId.set(runId, run);
   }
@@ -136,12 +147,18 @@ export function createServer({ kernel, network, onViolation, onChange, onSignal 
       const run = runs.get(workflowId)?.run;
       return run?.isOpen() === true ? run : undefined;
     },
-    /** To its first task: another run begins with the same input, and is told all that this one was told. */
-    reset: (workflowId: string): void => {
+    /**
+     * To its first task: another run begins with the same input, and is told all that this one was told. Or to a later one, with a share of its tasks, where it has
+     * so many.
+     */
+    reset: (workflowId: string, share = 0): void => {
       const last = runs.get(workflowId);
       if (last?.run.isOpen() !== true) return;
+      const { startedAtMs } = last.run;
+      const base = last.run.baseAt(share);
       runs.delete(workflowId);
       last.run.terminate();
+      if (base !== undefined) return begin(last, workflowId, { base, startedAtMs });
       start(last.kind, workflowId, last.input);
       const next = runs.get(workflowId)?.run;
       if (next !== undefined) last.run.repeatTo(next);

@@ -48,6 +48,8 @@ export interface AnyRun extends RunIdentity {
   readonly terminate: () => void;
   /** Tells another run of its type, in order, what this one was told from outside. */
   readonly repeatTo: (run: AnyRun) => void;
+  /** What another run of its type begins with that keeps such a share of its tasks, from 0 to 1; undefined where that is none. */
+  readonly baseAt: (share: number) => unknown;
   readonly signals: () => readonly { readonly name: string; readonly payload: unknown }[];
   /** Its client's view, once it is closed. */
   readonly end: () => RunEnd | undefined;

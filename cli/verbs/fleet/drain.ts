@@ -6,21 +6,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Option, type Command } from "commander";
 import { hostsNamed } from "../../../client/fencing.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
+import type { NamedGpus } from "../../../client/named-gpus.ts";
 import type { HostId } from "../../../domain/values/ids.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { durationMs, wholeNumber } from "../../command/option-values.ts";
+import { durationMs, gpuList, wholeNumber } from "../../command/option-values.ts";
 import { REBOOT_REASON, rollHosts, type RebootStep } from "../../command/rolling-reboot.ts";
 import { wallTime } from "../../command/wall-time.ts";
+import { gpusText } from "../../text/drained-hosts.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
 import { timeText } from "../../terminal/duration.ts";
 
 interface DrainValues extends ConnectionOptionValues {
   readonly reason?: string;
   readonly at?: string;
+  readonly gpu?: readonly number[];
   readonly reboot?: boolean;
   readonly parallel: number;
   readonly command?: string;
@@ -36,13 +39,18 @@ const LOOK_EVERY_MS = 2_000;
 export function drainVerb(context: CommandContext): Command {
   const verb = context
     .verb("drain")
-    .summary("stop granting GPUs of hosts, now or at a time")
+    .summary("stop granting hosts, or GPUs of them")
     .description(
-      "Takes hosts out of scheduling until `orbweaver undrain`. Running jobs continue to their end. `orbweaver fleet show` lists drained hosts with their reasons, and planned drains.\n\n--at plans it; the server keeps the time, and undrain calls it off. Jobs may start until then: a `maintenance` of the fleet file keeps out those that would not end before.\n\n--reboot takes the hosts in turn, at most --parallel at a time: drains each, runs your command once nothing holds its GPUs, waits until its agent answers anew, and takes it back. The command is run by sh on this machine, with ORBWEAVER_HOST (cluster/host) and ORBWEAVER_HOST_NAME. A host that fails stays drained, and no further one is begun. Cut off, it may be repeated with the hosts that are left.",
+      "Takes hosts out of scheduling until `orbweaver undrain`. Running jobs continue to their end. `orbweaver fleet show` lists drained hosts with their reasons, and planned drains.\n\n--gpu takes single GPUs out, and the rest of the host is granted on; they are numbered from 0, as `orbweaver fleet show` draws them.\n\n--at plans it; the server keeps the time, and undrain calls it off. Jobs may start until then: a `maintenance` of the fleet file keeps out those that would not end before.\n\n--reboot takes the hosts in turn, at most --parallel at a time: drains each, runs your command once nothing holds its GPUs, waits until its agent answers anew, and takes it back. The command is run by sh on this machine, with ORBWEAVER_HOST (cluster/host) and ORBWEAVER_HOST_NAME. A host that fails stays drained, and no further one is begun. Cut off, it may be repeated with the hosts that are left.",
     )
     .argument("<host...>", "hosts as <cluster>/<host>; `orbweaver fleet show` lists them")
     .option("--reason <text>", `reason that \`orbweaver fleet show\` lists (default: ${REASON})`)
     .option("--at <time>", "drain at this time: 22:00, 2026-03-01T22:00 or +2h")
+    .addOption(
+      new Option("--gpu <numbers>", "these GPUs of each host alone, e.g. 3 or 3,5").argParser(
+        gpuList,
+      ),
+    )
     .option("--reboot", "reboot the hosts in turn")
     .option(
       "--parallel <count>",
@@ -64,6 +72,10 @@ export function drainVerb(context: CommandContext): Command {
       "after",
       helpEnd([
         ['orbweaver drain eu-1/host-3 --reason "bad NVLink"', "drain a host before a repair"],
+        [
+          'orbweaver drain eu-1/host-3 --gpu 3 --reason "ECC errors"',
+          "one GPU; the others are granted on",
+        ],
         ["orbweaver drain eu-1/host-3 --at 22:00", "tonight"],
         [
           "orbweaver drain eu-1/host-1 eu-1/host-2 --reboot --command 'ssh $ORBWEAVER_HOST_NAME sudo reboot'",
@@ -72,6 +84,8 @@ export function drainVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (hosts: readonly string[], values: DrainValues) => {
+      if (values.gpu !== undefined)
+        return await drainGpus(context, { hosts, gpus: values.gpu }, values);
       if (values.reboot === true) return await reboot(context, hosts, values);
       if (values.command !== undefined || values.parallel !== 1)
         throw new OrbweaverError(
@@ -94,6 +108,23 @@ export function drainVerb(context: CommandContext): Command {
           );
     });
   return addServiceOptions(verb);
+}
+
+async function drainGpus(
+  context: CommandContext,
+  named: NamedGpus,
+  values: DrainValues,
+): Promise<void> {
+  const { at, reboot: isReboot, command, parallel } = values;
+  if (at !== undefined || isReboot === true || command !== undefined || parallel !== 1)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--at, and --reboot with its options, are of whole hosts. Leave --gpu or the others out.",
+    );
+  const { reason = REASON, json } = values;
+  await context.withFleet(values, ({ client }) => client.drainGpus(named, reason));
+  if (json === true) context.printJson({ drained: named.hosts, gpus: named.gpus });
+  else for (const host of named.hosts) context.print(`${host} ${gpusText(named.gpus)}  drained`);
 }
 
 async function reboot(

@@ -8,13 +8,21 @@ import { harmless, shown } from "../../../domain/values/file-problem.ts";
 import type { Ledger } from "../../../client/index.ts";
 import { fleetRules } from "../../../client/rules/upgrade-fleet.ts";
 import { MODES, type Mode } from "../../../page/map/colours.ts";
+import { membersOf } from "../../../lib/bits.ts";
+import type { HostStatus } from "../../../scheduling/ledger/ledger.ts";
 import { isMassSilence } from "../../../scheduling/ledger/apply/host-silence.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { formerRepairs } from "../../text/repair-text.ts";
-import { drainedHosts, drainedLines, plannedLines } from "../../text/drained-hosts.ts";
+import {
+  drainedGpuLines,
+  drainedGpus,
+  drainedHosts,
+  drainedLines,
+  plannedLines,
+} from "../../text/drained-hosts.ts";
 import { heldQueueDocuments, heldQueueLines } from "../../text/held-queues.ts";
 import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
 import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
@@ -41,7 +49,7 @@ export function fleetShowVerb(context: CommandContext): Command {
     .verb("show")
     .summary("show clusters, hosts, GPUs and tenants")
     .description(
-      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows which free GPUs are reserved for jobs that wait for more, which are kept for gangs that have lost a host, why hosts are drained, which ones stay in service though launches fail there, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
+      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows which free GPUs are reserved for jobs that wait for more, which are kept for gangs that have lost a host, why hosts and GPUs are drained, which ones stay in service though launches fail there, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
     )
     .option("--json", "answer with one JSON document")
     .option("--plot <file.svg>", "write a picture of the map and the queue")
@@ -96,6 +104,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           printList(context, "Weights of served models in memory:", weightsLines(trust));
           printList(context, "Kept for gangs that have lost a host:", keptHostLines(ledger));
           printList(context, "Drained hosts:", drained);
+          printList(context, "Drained GPUs:", drainedGpuLines(drainedGpus(ledger), MAX_LISTED));
           printList(context, "In service though launches fail there:", leftLines(trust));
           printList(context, "Planned drains:", plannedLines(planned, MAX_LISTED));
           printList(context, "Held queues:", heldQueueLines(ledger, nowMs));
@@ -147,6 +156,12 @@ function printList(context: CommandContext, title: string, lines: readonly strin
     context.print([`\n${title}`, ...lines.map((line) => `  ${line}`)].join("\n"));
 }
 
+/** GPUs by their numbers, as people name them. */
+function statusDocument({ gpuDrains, ...status }: Partial<HostStatus> = {}): object {
+  const drains = gpuDrains?.map(({ mask, ...drain }) => ({ gpus: membersOf(mask), ...drain }));
+  return { ...status, ...(drains !== undefined && { gpuDrains: drains }) };
+}
+
 function documentOf(name: string, ledger: Ledger, nowMs: number): object {
   const { shape, hosts, leases, requests, reasons, deadLetters, repairs = [] } = ledger;
   return {
@@ -155,7 +170,7 @@ function documentOf(name: string, ledger: Ledger, nowMs: number): object {
     keptHosts: keptHostDocuments(ledger),
     clusters: shape.clusters.map((cluster) => ({
       ...cluster,
-      hosts: cluster.hosts.map((host) => ({ ...host, ...hosts.get(host.id) })),
+      hosts: cluster.hosts.map((host) => ({ ...host, ...statusDocument(hosts.get(host.id)) })),
     })),
     silence: {
       isMass: isMassSilence(hosts),

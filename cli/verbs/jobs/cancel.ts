@@ -42,7 +42,7 @@ export function cancelVerb(context: CommandContext): Command {
         throw new OrbweaverError("BAD_INPUT", "--force kills whole jobs. Leave --task or it out.");
       const choice = { jobIds, values, verb: "cancel", states: OPEN_STATES };
       await forEachJob(context, { jobIds, values, choice }, async (job) => {
-        if (task !== undefined) return taskAnswer("cancelled", await job.cancelTasks(task));
+        if (task !== undefined) return taskAnswer(await job.cancelTasks(task), CANCELLED);
         await job.cancel({ isForced: force === true });
         return force === true ? "killing" : "cancelling";
       });
@@ -50,6 +50,7 @@ export function cancelVerb(context: CommandContext): Command {
   return addServiceOptions(verb);
 }
 
+const CANCELLED = { done: "cancelled", left: "had ended" } as const;
 export const OPEN_STATES = ["pending", "held", "running"] as const;
 
 interface CancelValues extends ConnectionOptionValues, ChosenJobsValues {

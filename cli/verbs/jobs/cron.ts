@@ -6,15 +6,16 @@ import {
   type CronClient,
   type CronRun,
   type ListedCron,
+  type ReadCron,
 } from "../../../client/cron-client.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
-import { timeText } from "../../terminal/duration.ts";
+import { counted, timeText } from "../../terminal/duration.ts";
 import { widthOf } from "../../terminal/io.ts";
-import { tableText, type Column } from "../../terminal/table.ts";
+import { tableText, wholeNames, type Column } from "../../terminal/table.ts";
 import { serviceFor } from "../../up/own-service.ts";
 
 interface CronValues extends ConnectionOptionValues {
@@ -32,7 +33,7 @@ export function cronVerb(context: CommandContext): Command {
     .addHelpText(
       "after",
       helpEnd([
-        ['orbweaver submit --cron "0 3 * * *" train.yaml', "make one: every night at three"],
+        ['orbweaver submit --cron "0 3 * * *" --key nightly train.yaml', "make one"],
         ["orbweaver cron list", "when each runs next, and what its last times became"],
         ["orbweaver cron pause nightly", "let it start nothing until it is resumed"],
       ]),
@@ -82,7 +83,7 @@ function listVerb(context: CommandContext): Command {
     .verb("list")
     .summary("list schedules, with what their last times became")
     .description(
-      "Lists the schedules that you may see. LAST is the job of the last time, or why there is none: `skipped` while a job of before had not ended, `refused` where its submitter may not submit it any more, `waits` while the submit service does not answer, `unknown` where the server has forgotten it, `not believed` for a schedule whose signature is forged, revoked, or from before two rotations of the service's key: it starts nothing. --json has the last five.",
+      "Lists the schedules that you may see. LAST is the job of the last time, or why there is none: `skipped` while a job of before had not ended, `refused` where its submitter may not submit it any more, `waits` while the submit service does not answer, `unknown` where the server has forgotten it, `not believed` for a schedule whose signature is forged, revoked, or from before two rotations of the service's key: it starts nothing. `unreadable` and `bad job file` are of schedules that start nothing and that operators can delete. --json has the last five times of each. At most 200 are listed, and of those that the service has not signed twenty; how many more there are is said.",
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -93,10 +94,20 @@ function listVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (values: CronValues) => {
-      const crons = await openCronClient(await serviceFor(context, values)).list();
-      if (values.json === true) context.printJson({ crons });
+      const { crons, left } = await openCronClient(await serviceFor(context, values)).list();
+      if (values.json === true) context.printJson({ crons, ...(left && { left }) });
       else if (crons.length === 0) context.print("no schedule");
-      else context.print(tableText(COLUMNS, crons.map(row), widthOf(context.io.stdout)));
+      else {
+        const { stdout } = context.io;
+        const columns = wholeNames(COLUMNS, ["CRON", "LAST"], stdout.isTTY === true);
+        context.print(tableText(columns, crons.map(row), widthOf(stdout)));
+      }
+      if (left !== undefined && left.signed > 0)
+        context.say(`${counted(left.signed, "more schedule")} not listed`);
+      if (left !== undefined && left.unsigned > 0)
+        context.say(
+          `${counted(left.unsigned, "more schedule")} not listed, which start nothing: the service has not signed them`,
+        );
     });
   return addServiceOptions(verb);
 }
@@ -143,7 +154,10 @@ const COLUMNS: readonly Column[] = [
   { title: "LAST", least: 12 },
 ];
 
-const row = (cron: ListedCron): readonly string[] => [
+const row = (cron: ListedCron): readonly string[] =>
+  "problem" in cron ? [cron.cron, "-", "-", "-", "-", `${cron.problem}: delete it`] : readRow(cron);
+
+const readRow = (cron: ReadCron): readonly string[] => [
   cron.cron,
   `${cron.expression} ${cron.timeZone}`,
   cron.user,

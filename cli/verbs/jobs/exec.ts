@@ -23,8 +23,9 @@ export function execVerb(context: CommandContext): Command {
     )
     .usage("[options] <job[:rank]> -- command...")
     .argument("<job[:rank]>", "job id, and a rank (default: 0)")
-    // Words of a command without `--` before them get an error of their own.
+    // Words of a command without `--` before them, its options too, get an error of their own.
     .allowExcessArguments()
+    .allowUnknownOption()
     .option("-t, --pty", "at a terminal of its own, as a shell wants it")
     .addHelpText(
       "after",
@@ -42,6 +43,9 @@ export function execVerb(context: CommandContext): Command {
       async (name: string, { idle: idleMs, pty, ...values }: ExecValues, { args }: Command) => {
         const command = context.commandLine ?? [];
         const before = args.slice(1);
+        const unknown = [name, ...before.slice(0, 1)].find((word) => word.startsWith("-"));
+        if (unknown !== undefined)
+          throw new OrbweaverError("BAD_INPUT", `unknown option '${unknown}'`);
         if (command.length === 0 || before.length > 0) {
           const example = [...before, ...command].join(" ") || "nvidia-smi";
           throw new OrbweaverError(

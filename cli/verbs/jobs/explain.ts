@@ -23,7 +23,14 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { decisionText, recordedDecision } from "../../command/decision.ts";
-import { drainedHosts, drainedLines, type DrainedHost } from "../../text/drained-hosts.ts";
+import {
+  allDrainedLines,
+  drainedGpus,
+  drainedGpusDocument,
+  drainedHosts,
+  type DrainedGpus,
+  type DrainedHost,
+} from "../../text/drained-hosts.ts";
 import { counted, durationText } from "../../terminal/duration.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobHosts, jobSilenceText } from "../../command/job-silence.ts";
@@ -93,7 +100,8 @@ export function explainVerb(context: CommandContext): Command {
         const explanation = await client.job(jobId).explain();
         const nowMs = context.io.nowMs();
         const there = clientThere(session, explanation.view);
-        const { drained, quiet } = await hostConditionsOf(explanation, { client: there, nowMs });
+        const found = await hostConditionsOf(explanation, { client: there, nowMs });
+        const { drained, drainedParts, quiet } = found;
         const outlook = await outlookFor(explanation, { client: there, nowMs });
         const messages = takenMessages(
           explanation.view,
@@ -105,6 +113,7 @@ export function explainVerb(context: CommandContext): Command {
             ...placed(explanation, outlook),
             ...(messages !== undefined && { messages }),
             ...(hosts.length > 0 && { drained: hosts }),
+            ...(drainedParts.length > 0 && { drainedGpus: drainedParts.map(drainedGpusDocument) }),
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
             ...(outlook?.forecast && { forecast: forecastDocument(outlook.forecast) }),
             ...(outlook?.preempts && { preempts: outlook.preempts }),
@@ -117,8 +126,7 @@ export function explainVerb(context: CommandContext): Command {
             withHistory(
               explanationText(explanation, {
                 nowMs,
-                drained,
-                quiet,
+                ...found,
                 messages: takenText(messages),
                 ...(outlook !== undefined && { outlook }),
               }),
@@ -167,6 +175,7 @@ interface ExplainValues extends ConnectionOptionValues {
 
 interface HostConditions {
   readonly drained: readonly DrainedHost[];
+  readonly drainedParts: readonly DrainedGpus[];
   /** Of a waiting job: hosts that would suit it; of a running job: its own hosts. */
   readonly quiet: readonly QuietHost[];
 }
@@ -181,7 +190,7 @@ export interface Explained extends HostConditions {
 
 export function explanationText(
   explanation: JobExplanation,
-  { nowMs, drained, quiet, messages, outlook }: Explained,
+  { nowMs, drained, drainedParts, quiet, messages, outlook }: Explained,
 ): string {
   const { view, ending, fleet } = explanation;
   const { jobId, state } = view;
@@ -207,11 +216,8 @@ export function explanationText(
         ["preempts", preempts && laterText(preempts, nowMs)],
         ["not yielding", kept && givesWayText(kept, nowMs)],
         ["would help", changes && changesText(changes)],
-        [
-          "drained",
-          drained.length === 0 ? undefined : drainedLines(drained, MAX_LISTED).join("\n"),
-        ],
-        ["silent", quiet.length === 0 ? undefined : quietLines(quiet, MAX_LISTED).join("\n")],
+        ["drained", listed(allDrainedLines(drained, drainedParts, MAX_LISTED))],
+        ["silent", listed(quietLines(quiet, MAX_LISTED))],
       ]),
     ].join("\n");
   }
@@ -314,17 +320,23 @@ async function hostConditionsOf(
 ): Promise<HostConditions> {
   if (fleet?.kind !== "waiting") {
     const { quiet } = await jobHosts(view, { client, nowMs });
-    return { drained: [], quiet };
+    return { ...NONE_DRAINED, quiet };
   }
-  if (fleet.reason.code !== "WaitingForHosts") return { drained: [], quiet: [] };
+  if (fleet.reason.code !== "WaitingForHosts") return { ...NONE_DRAINED, quiet: [] };
   const ledger = await client.fleet();
   const request = ledger.requests.get(view.jobId);
-  if (request === undefined) return { drained: [], quiet: [] };
+  if (request === undefined) return { ...NONE_DRAINED, quiet: [] };
   return {
     drained: drainedHosts(ledger).filter((place) => isSuitable(request, place)),
+    drainedParts: drainedGpus(ledger).filter((place) => isSuitable(request, place)),
     quiet: quietHosts(ledger, nowMs).filter(({ place }) => isSuitable(request, place)),
   };
 }
+
+const listed = (lines: readonly string[]): string | undefined =>
+  lines.length === 0 ? undefined : lines.join("\n");
+
+const NONE_DRAINED = { drained: [], drainedParts: [] } as const;
 
 /** Computed here from the present ledger. */
 async function outlookFor(

@@ -117,31 +117,35 @@ async function list(context: CommandContext, values: ListValues): Promise<void> 
       "--watch redraws a table, and other forms are printed once. Leave --watch or the form out.",
     );
   }
-  await context.withFleet(values, async (session) => {
-    const wantsPlaces = [...(columns ?? []), sort.replace(/^-/, "")].some(
-      (name) => name.toLowerCase() === PLACE,
+  const wantsPlaces = [...(columns ?? []), sort.replace(/^-/, "")].some(
+    (name) => name.toLowerCase() === PLACE,
+  );
+  const look = async (session: FleetSession): Promise<Listed> => {
+    const nowMs = context.io.nowMs();
+    const places = wantsPlaces && placesInQueue(await session.client.fleet(), { nowMs });
+    const { fleet } = session;
+    const { colours } = context;
+    const view = { fleet, nowMs, colours, ...(places !== false && { places }) };
+    return { jobs: await jobsOf(session, values, view), view };
+  };
+  if (values.watch === true) {
+    await context.withFleet(values, (session) =>
+      watch(context.io, async () => table(context, await look(session), values)),
     );
-    const look = async (): Promise<ListView> => {
-      const nowMs = context.io.nowMs();
-      const places = wantsPlaces && placesInQueue(await session.client.fleet(), { nowMs });
-      const { fleet } = session;
-      return { fleet, nowMs, colours: context.colours, ...(places !== false && { places }) };
-    };
-    if (values.watch === true) {
-      await watch(context.io, async () => {
-        const view = await look();
-        return table(context, await jobsOf(session, values, view), { values, view });
-      });
-      context.exitWith(EXIT.interrupted);
-      return;
-    }
-    const view = await look();
-    const jobs = await jobsOf(session, values, view);
-    if (isDocument) context.printJson({ jobs });
-    else if (output === "name") for (const { jobId } of jobs) context.print(jobId);
-    else if (output === "csv") context.print(csv(jobs, columns ?? WIDE_COLUMNS, view));
-    else context.print(table(context, jobs, { values, view }));
-  });
+    context.exitWith(EXIT.interrupted);
+    return;
+  }
+  const listed = await context.readFleet(values, look);
+  const { jobs, view } = listed;
+  if (isDocument) context.printJson({ jobs });
+  else if (output === "name") for (const { jobId } of jobs) context.print(jobId);
+  else if (output === "csv") context.print(csv(jobs, columns ?? WIDE_COLUMNS, view));
+  else context.print(table(context, listed, values));
+}
+
+interface Listed {
+  readonly jobs: readonly ListedJob[];
+  readonly view: ListView;
 }
 
 /** Sorting needs all jobs that fit, or the limit would keep the newest and not the first of that order. */
@@ -157,16 +161,12 @@ async function jobsOf(
     ...(sort === undefined && { limit }),
   };
   const jobs: ListedJob[] = [];
-  for await (const job of client.list(filter)) jobs.push(job);
+  for await (const page of client.listPages(filter)) for (const job of page) jobs.push(job);
   return sort === undefined ? jobs : sortedJobs(jobs, sort, view).slice(0, limit);
 }
 
 /** On a terminal long names are shortened; a program that reads the table gets every id whole. */
-function table(
-  { io }: CommandContext,
-  jobs: readonly ListedJob[],
-  { values, view }: { readonly values: ListValues; readonly view: ListView },
-): string {
+function table({ io }: CommandContext, { jobs, view }: Listed, values: ListValues): string {
   if (jobs.length === 0) return "no jobs";
   const isWide = values.wide === true || values.output === "wide";
   const names = values.columns ?? (isWide ? WIDE_COLUMNS : USUAL_COLUMNS);

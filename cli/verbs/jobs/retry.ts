@@ -60,7 +60,7 @@ async function retry(
       "tasks that run again inside their array find their checkpoints by themselves. Leave --from-checkpoint out.",
     );
   if (outcome === undefined && task !== undefined)
-    return taskAnswer("to run again", await job.retryTasks(task));
+    return taskAnswer(await job.retryTasks(task), { done: "to run again", left: "had not ended" });
   const { jobId, isNew, tasks } = await job.rerun({
     ...(task !== undefined && { tasks: task }),
     ...(key !== undefined && { idempotencyKey: key }),

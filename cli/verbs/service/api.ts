@@ -16,7 +16,7 @@ import {
   addConnectionOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
-import { readFleet } from "../../command/fleet-files.ts";
+import { fleetIn } from "../../command/fleet-files.ts";
 import { wholeNumber } from "../../command/option-values.ts";
 import { packageVersion } from "../../command/package-version.ts";
 import {
@@ -96,7 +96,7 @@ export function apiVerb(context: CommandContext): Command {
         const file = resolve(io.cwd, values.file ?? (await notedFile(stateDir, fleet)));
         const service = await startService({
           ...{ fleet, temporal, client, file, say: context.say, version: packageVersion() },
-          readAccess: () => readFleet(file, io.cwd).access,
+          readAccess: (text) => fleetIn(text, file, io.cwd).access,
           auditFile: auditFileIn(stateDir),
           revokedFile: join(stateDir, "revoked-orders"),
           sessionFile: join(stateDir, "sessions.jsonl"),

@@ -23,7 +23,13 @@ import { wholeNumber } from "../../command/option-values.ts";
 import { timeText } from "../../terminal/duration.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
 import { widthOf } from "../../terminal/io.ts";
-import { tableText, type Column } from "../../terminal/table.ts";
+import {
+  inOneLine,
+  notedTable,
+  tableText,
+  type Column,
+  type NotedRow,
+} from "../../terminal/table.ts";
 import { hasErrorCode } from "../../../lib/error-code.ts";
 
 interface AuditValues extends ConnectionOptionValues {
@@ -86,17 +92,15 @@ export function auditVerb(context: CommandContext): Command {
         });
       else {
         const width = widthOf(io.stdout);
-        const columns = columnsFor(io.stdout.isTTY === true);
-        context.print(
-          chosen.length === 0 ? "no lines" : tableText(columns, chosen.map(row), width),
-        );
+        const shown = io.stdout.isTTY === true ? forPeople(width) : forPrograms;
+        context.print(chosen.length === 0 ? "no lines" : shown(COLUMNS, chosen.map(row)));
         if (history !== undefined) {
           context.print("\nHistory of the job:");
-          context.print(tableText(HISTORY_COLUMNS, history.map(historyRow), width));
+          context.print(shown(HISTORY_COLUMNS, history.map(historyRow)));
         }
         if (words.length > 0) {
           context.print("\nNot believed, whoever said it:");
-          context.print(tableText(WORD_COLUMNS, words.map(wordRow), width));
+          context.print(shown(WORD_COLUMNS, words.map(wordRow)));
         }
         if (silence !== undefined) context.say(silence);
         if (last !== undefined) context.say(`${String(lines.length)} lines, last hash ${last}`);
@@ -211,47 +215,48 @@ const isAbout =
   ({ what, why }) =>
     `${what} ${why}`.split(/[\s,;:()]+/).some((word) => word === jobId || word === `${jobId}.`);
 
-/** A program that reads the table gets every name whole. */
-const columnsFor = (isForPeople: boolean): readonly Column[] => {
-  const atLeast = (least: number): { readonly least?: number } => (isForPeople ? { least } : {});
-  return [
-    { title: "TIME" },
-    { title: "WHO", ...atLeast(6) },
-    { title: "FROM", ...atLeast(6) },
-    { title: "ACT" },
-    { title: "ABOUT", ...atLeast(8) },
-    { title: "VERDICT" },
-    { title: "WHY", ...atLeast(10) },
-  ];
-};
+type Shown = (columns: readonly Column[], rows: readonly NotedRow[]) => string;
 
-const row = ({ atMs, who, from, act, job, verdict, why, more }: AuditLine): readonly string[] => [
-  timeText(atMs),
-  who,
-  from,
-  act,
-  job ?? "",
-  verdict,
-  `${why ?? ""}${more === undefined ? "" : ` (and ${String(more)} more)`}`,
+/** The reason under each line, whole. */
+const forPeople =
+  (width: number): Shown =>
+  (columns, rows) =>
+    notedTable(columns, rows, width);
+
+/** Every name whole, and a line for each. */
+const forPrograms: Shown = (columns, rows) =>
+  tableText(
+    [...columns, { title: "WHY" }],
+    rows.map(({ cells, note }) => [...cells, note].map(inOneLine)),
+    Infinity,
+  );
+
+const COLUMNS: readonly Column[] = [
+  { title: "TIME" },
+  { title: "WHO", least: 6 },
+  { title: "FROM", least: 6 },
+  { title: "ACT" },
+  { title: "ABOUT", least: 8 },
+  { title: "VERDICT" },
 ];
+
+const row = ({ atMs, who, from, act, job, verdict, why, more }: AuditLine): NotedRow => ({
+  cells: [timeText(atMs), who, from, act, job ?? "", verdict],
+  note: `${why ?? ""}${more === undefined ? "" : ` (and ${String(more)} more)`}`,
+});
 
 const WORD_COLUMNS: readonly Column[] = [
   { title: "TIME" },
+  { title: "TIMES", isRight: true },
   { title: "SENDER", least: 10 },
-  { title: "TIMES" },
-  { title: "LAST", least: 10 },
   { title: "TO", least: 10 },
-  { title: "WHY", least: 10 },
 ];
 
-const wordRow = ({
-  atMs,
-  sender,
-  times,
-  what,
-  why,
-  to = "",
-}: DisbelievedSender): readonly string[] => [timeText(atMs), sender, String(times), what, to, why];
+/** The last of them with its reason. */
+const wordRow = ({ atMs, sender, times, what, why, to = "" }: DisbelievedSender): NotedRow => ({
+  cells: [timeText(atMs), String(times), sender, to],
+  note: `${what}: ${why}`,
+});
 
 const HISTORY_COLUMNS: readonly Column[] = [
   { title: "TIME" },
@@ -259,21 +264,9 @@ const HISTORY_COLUMNS: readonly Column[] = [
   { title: "PRINCIPAL", least: 6 },
   { title: "SIGNED BY", least: 6 },
   { title: "SENDER", least: 10 },
-  { title: "WHY", least: 10 },
 ];
 
-const historyRow = ({
-  atMs,
-  act,
-  principal,
-  signer,
-  identity,
-  why,
-}: JobChange): readonly string[] => [
-  timeText(atMs),
-  act,
-  principal ?? "",
-  signer?.name ?? "",
-  identity,
-  why ?? "",
-];
+const historyRow = ({ atMs, act, principal, signer, identity, why }: JobChange): NotedRow => ({
+  cells: [timeText(atMs), act, principal ?? "", signer?.name ?? "", identity],
+  note: why ?? "",
+});

@@ -30,7 +30,7 @@ const CLUSTER_FLAGS: readonly string[] = ["cluster"];
 /** Verbs whose arguments are hosts, with the hosts that they accept. */
 const HOST_VERBS: ReadonlyMap<string, (status: HostStatus | undefined) => boolean> = new Map([
   ["drain", (status) => status?.isDrained !== true],
-  ["undrain", (status) => status?.isDrained === true],
+  ["undrain", (status) => status?.isDrained === true || status?.gpuDrains !== undefined],
   ["fence", (status) => status?.isFenced !== true && !isAnswering(status)],
 ]);
 

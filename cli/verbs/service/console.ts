@@ -13,6 +13,7 @@ import { socketIn } from "../../../api/sockets.ts";
 import { openServiceClient, type FleetClient } from "../../../client/index.ts";
 import { startConsole } from "../../../console/console.ts";
 import type { NotifyOptions } from "../../../console/history/start-history.ts";
+import { growHeapSlowly } from "../../../console/heap-growth.ts";
 import { traceTargetIn, type TraceTarget } from "../../../console/traces/trace-target.ts";
 import { readPage } from "../../../console/http/page-files.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
@@ -92,6 +93,7 @@ export function consoleVerb(context: CommandContext): Command {
     )
     .action(async (values: ConsoleValues) => {
       context.endsByItself();
+      growHeapSlowly();
       const { io } = context;
       const { host, port, tokenFile } = values;
       refuseStrangers(values, "see the fleet");

@@ -184,15 +184,17 @@ function textOf(
   }
   if (rows.length === 0) return "no leases in that time";
   const isMeasured = rows.some(({ measured }) => measured > 0);
+  const isKnown = rows.every(({ unknown }) => unknown === 0);
+  const figures = FIGURES.filter((name) => name !== "unknown" || !isKnown);
   const number = (name: string) => ({ title: name.toUpperCase(), isRight: true });
   const columns = [
     ...groups.map((name) => ({ title: name.toUpperCase(), least: 6 })),
-    ...["leases", ...FIGURES, ...(isMeasured ? ["used", "efficiency"] : [])].map(number),
+    ...["leases", ...figures, ...(isMeasured ? ["used", "efficiency"] : [])].map(number),
   ];
   const lines = rows.map((row) => [
     ...row.names,
     String(row.leases),
-    ...FIGURES.map((name) => hoursText(row[name])),
+    ...figures.map((name) => hoursText(row[name])),
     ...(isMeasured ? usedCells(row) : []),
   ]);
   return `${tableText(columns, lines, form)}\nIn GPU-hours.`;

@@ -36,6 +36,7 @@ import { evictingIn, indexOf, opportunisticIn, reservedIn } from "./transaction-
 import { putLease, setReservation, vacate } from "./transaction-leases.ts";
 import { jsonBytes } from "../size-table.ts";
 import { isRoomForWord, noteGrowth } from "./transaction-size.ts";
+import { drainedMask } from "../rules/gpu-drains.ts";
 import { hostConditionOf, isAcceptableSize, largestAcceptable } from "../rules/grant-check.ts";
 import type { EvictionNote, Ledger, LedgerEvent } from "../ledger.ts";
 import { usesReservationOf, neededBeside } from "../rules/opportunistic-terms.ts";
@@ -344,9 +345,11 @@ function endUnusable(transaction: LedgerTransaction): void {
       keepUsable(transaction, reservation);
       continue;
     }
-    const isUsable = gpus.every(
-      ({ host }) => places.has(host) && hostConditionOf(transaction.hosts.get(host)) === undefined,
-    );
+    const isUsable = gpus.every(({ host, mask }) => {
+      const status = transaction.hosts.get(host);
+      const isOpen = places.has(host) && hostConditionOf(status) === undefined;
+      return isOpen && (drainedMask(status) & mask) === 0;
+    });
     if (kind !== "backfill" && !isUsable) setReservation(transaction, jobId, undefined);
   }
 }

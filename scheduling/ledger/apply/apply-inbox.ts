@@ -279,11 +279,12 @@ function applyDeregistration(
   }
 }
 
-/** A host without agent and without drain is as good as one that was never heard of. */
+/** A host without agent and without any drain is as good as one that was never heard of. */
 export function putStatus(transaction: LedgerTransaction, host: HostId, status: HostStatus): void {
-  const { agent, isDrained, isFenced, lastEpoch, silentSinceMs } = status;
+  const { agent, isDrained, gpuDrains, isFenced, lastEpoch, silentSinceMs } = status;
   const isQuiet = isFenced !== true && silentSinceMs === undefined;
-  const saysNothing = agent === undefined && !isDrained && isQuiet;
+  const isOpen = !isDrained && gpuDrains === undefined;
+  const saysNothing = agent === undefined && isOpen && isQuiet;
   setHost(transaction, host, saysNothing && lastEpoch === undefined ? undefined : status);
   noteChange(transaction);
 }

@@ -9,7 +9,7 @@
  */
 
 import type { FleetShape } from "../../../domain/fleet/fleet.ts";
-import { byCodeUnit, leaseId, token, type HostId } from "../../../domain/values/ids.ts";
+import { byCodeUnit, leaseId, token } from "../../../domain/values/ids.ts";
 import { MAX_HOLDERS, type PendingReason } from "../../../domain/lease/pending.ts";
 import {
   MAX_PLAN_ITEMS,
@@ -19,7 +19,8 @@ import {
 } from "../../../domain/lease/plan.ts";
 import { queueName } from "../../../domain/lease/queue-part.ts";
 import type { RequestKey } from "../../../domain/lease/lease.ts";
-import { applyAudited, applyDelivered, applyEntry, putStatus } from "./apply-inbox.ts";
+import { drainGpus, drainHosts, knownHosts, undrainGpus, undrainHosts } from "./apply-drains.ts";
+import { applyAudited, applyDelivered, applyEntry } from "./apply-inbox.ts";
 import {
   applyEvict,
   applyEvictionsSent,
@@ -42,7 +43,6 @@ import { indexOf, reservedIn, usageIn } from "./transaction-index.ts";
 import { putLease, setReservation } from "./transaction-leases.ts";
 import { applyLobbiesTold, shareOutPlaces } from "./transaction-intake.ts";
 import {
-  isRoomForHost,
   isRoomForShape,
   isRoomForWord,
   openSizeIn,
@@ -60,13 +60,7 @@ import { applyRepair } from "./apply-repair.ts";
 import { endRecovery } from "./ledger-recovery.ts";
 import { keptTerms } from "../kept-shape.ts";
 import { checkGrant, type GrantProblem, type GrantTerms } from "../rules/grant-check.ts";
-import {
-  NEWEST_RULES,
-  type Applied,
-  type HostStatus,
-  type Ledger,
-  type LedgerEvent,
-} from "../ledger.ts";
+import { NEWEST_RULES, type Applied, type Ledger, type LedgerEvent } from "../ledger.ts";
 
 export { checkLedger } from "../rules/invariants.ts";
 export { nextEstimateAtMs } from "./estimate-clock.ts";
@@ -128,11 +122,16 @@ export function applyTo(transaction: LedgerTransaction, event: LedgerEvent): voi
       applyEvictionsSent(transaction, event);
       break;
     case "drain":
-      for (const host of knownHosts(transaction, event.hosts))
-        drain(transaction, host, event.reason);
+      drainHosts(transaction, event.hosts, event.reason);
       break;
     case "undrain":
-      for (const host of knownHosts(transaction, event.hosts)) undrain(transaction, host);
+      undrainHosts(transaction, event.hosts);
+      break;
+    case "drain-gpus":
+      drainGpus(transaction, event.gpus, event.reason);
+      break;
+    case "undrain-gpus":
+      undrainGpus(transaction, event.gpus);
       break;
     case "queue-held":
       applyQueueHeld(transaction, event.hold);
@@ -308,46 +307,4 @@ function rejoin(transaction: LedgerTransaction, request: PendingRequest, nowMs: 
   });
   putReason(transaction, request.jobId, reason);
   transaction.nextArrival += 1;
-}
-
-/** The named hosts that the fleet has; the others are refused. */
-function knownHosts(transaction: LedgerTransaction, hosts: readonly HostId[]): readonly HostId[] {
-  const { places } = indexOf(transaction);
-  return hosts.filter((host) => {
-    if (places.has(host)) return true;
-    refuse(transaction, "HostUnknown", `the fleet has no host ${host}`);
-    return false;
-  });
-}
-
-/** From `BOUNDED_RULES` on: every drained host has one. */
-const DRAIN_REASON_CHARACTERS = 500;
-
-function drain(transaction: LedgerTransaction, host: HostId, drainReason: string): void {
-  const status = transaction.hosts.get(host);
-  if (status?.isDrained === true && status.drainReason === drainReason) return;
-  const drained = { ...status, isDrained: true };
-  const isCut = transaction.size !== undefined;
-  const withReason = {
-    ...drained,
-    drainReason: isCut ? drainReason.slice(0, DRAIN_REASON_CHARACTERS) : drainReason,
-  };
-  // The reason gives way; the drain does not.
-  putStatus(
-    transaction,
-    host,
-    isRoomForHost(transaction, host, withReason) ? withReason : withoutReason(drained),
-  );
-}
-
-function withoutReason(status: HostStatus): HostStatus {
-  const { drainReason: _former, ...rest } = status;
-  return rest;
-}
-
-function undrain(transaction: LedgerTransaction, host: HostId): void {
-  const status = transaction.hosts.get(host);
-  if (status === undefined || !status.isDrained) return;
-  const { drainReason: _over, ...rest } = status;
-  putStatus(transaction, host, { ...rest, isDrained: false });
 }

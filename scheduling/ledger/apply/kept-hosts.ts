@@ -2,7 +2,7 @@
  * @file A gang that has lost a host keeps its other GPUs for a time, while a replacement is found (rules 6; docs/decisions/0123).
  *
  * With the end of its lease the job says for how long. What is lost the ledger knows by itself: whatever lies on hosts where nothing new may start,
- * or that have not confirmed that nothing runs there. The rest is reserved for the job from that very event on, so nobody comes between. It is taken
+ * or that have not confirmed that nothing runs there, and drained GPUs. The rest is reserved for the job from that very event on, so nobody comes between. It is taken
  * out of backfill reservations, whose jobs waited for that lease's end: the gang goes on, and so would its lease. What other reservations, or the terms of
  * opportunistic use, promise to others is given up.
  * A fleet that has lost its ledger hears of it from the job, and believes it while it recovers (rules 8; docs/decisions/0169): of what the job names it
@@ -14,7 +14,12 @@
  */
 
 import type { JobId } from "../../../domain/values/ids.ts";
-import type { HostGpus, Lease, Reservation } from "../../../domain/lease/lease.ts";
+import {
+  gpuCountOf,
+  type HostGpus,
+  type Lease,
+  type Reservation,
+} from "../../../domain/lease/lease.ts";
 import type { LedgerTransaction } from "./transaction.ts";
 import { fullMask } from "../../../lib/bits.ts";
 import { indexOf, leasesOf } from "./transaction-index.ts";
@@ -22,6 +27,7 @@ import { setReservation } from "./transaction-leases.ts";
 import { isRoomForWord } from "./transaction-size.ts";
 import { isRecovering } from "./ledger-recovery.ts";
 import { KEPT_AFTER_LOSS_RULES, type Ledger } from "../ledger.ts";
+import { withoutDrained } from "../rules/gpu-drains.ts";
 import { hostConditionOf } from "../rules/grant-check.ts";
 import { holdOf } from "../rules/queue-holds.ts";
 import { takenGpus } from "../rules/usage.ts";
@@ -36,8 +42,9 @@ export function keepOthers(transaction: LedgerTransaction, lease: Lease, keepMs:
   if (keepMs === 0 || state === "vacating" || slots !== undefined || eviction !== undefined) return;
   if (transaction.reservations.has(jobId) || holdOf(transaction.holds, lease) !== undefined) return;
   const open = transaction.leases.get(lease.id)?.vacatingHosts ?? [];
-  let kept: readonly HostGpus[] = gpus.filter(
-    ({ host }) => isUsable(transaction, host) && !open.includes(host),
+  let kept: readonly HostGpus[] = withoutDrained(
+    gpus.filter(({ host }) => isUsable(transaction, host) && !open.includes(host)),
+    transaction.hosts,
   );
   if (opportunistic !== undefined) kept = withoutGpus(kept, opportunistic.gpus);
   reserve(transaction, jobId, { kept, keepMs });
@@ -84,6 +91,7 @@ export function keepAgain(
     const isOpen = usable !== 0 && isUsable(transaction, host, transaction.nowMs);
     return isOpen ? [{ host, mask: usable }] : [];
   });
+  free = withoutDrained(free, transaction.hosts);
   for (const lease of transaction.leases.values()) free = withoutGpus(free, takenGpus(lease));
   reserve(transaction, jobId, { kept: free, keepMs });
 }
@@ -128,11 +136,14 @@ export function isKeepingOver(
     : holdOf(holds, request) !== undefined;
 }
 
-/** Without the hosts that can take nothing new any more. */
+/** Without the hosts and the GPUs that can take nothing new any more. */
 export function keepUsable(transaction: LedgerTransaction, reservation: Reservation): void {
   const { jobId, gpus: all, sinceMs } = reservation;
-  const gpus = all.filter(({ host }) => isUsable(transaction, host, sinceMs));
-  if (gpus.length === all.length) return;
+  const gpus = withoutDrained(
+    all.filter(({ host }) => isUsable(transaction, host, sinceMs)),
+    transaction.hosts,
+  );
+  if (gpuCountOf(gpus) === gpuCountOf(all)) return;
   setReservation(transaction, jobId, gpus.length === 0 ? undefined : { ...reservation, gpus });
 }
 

@@ -24,6 +24,7 @@ import {
 import type { PlanItem } from "../../../domain/lease/plan.ts";
 import { fullMask } from "../../../lib/bits.ts";
 import type { FleetIndex, HostPlace } from "./fleet-index.ts";
+import { drainedMask } from "./gpu-drains.ts";
 import { hasEnough, shortage } from "./host-resources.ts";
 import type { HostStatus } from "../ledger.ts";
 import { forbiddingWindow, quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
@@ -87,6 +88,12 @@ export function hostConditionOf(status: HostStatus | undefined): HostCondition |
   if (status.silentSinceMs !== undefined) return "silent";
   return status.isDrained ? "drained" : undefined;
 }
+
+/** The same, and of a host that takes new work on other GPUs of it. */
+export type Outage = HostCondition | "gpus-drained";
+
+export const outageOf = (status: HostStatus | undefined): Outage | undefined =>
+  hostConditionOf(status) ?? (status?.gpuDrains === undefined ? undefined : "gpus-drained");
 
 /** Whether a host suits the request, whatever happens there now. */
 export function isSuitable(
@@ -156,7 +163,8 @@ function hostProblem(
   terms: GrantTerms & { readonly isOpportunistic: boolean },
 ): GrantProblem | undefined {
   const { host, mask } = part;
-  const hostCondition = hostConditionOf(terms.hostStatuses.get(host.id));
+  const status = terms.hostStatuses.get(host.id);
+  const hostCondition = hostConditionOf(status);
   if (!Number.isInteger(mask) || mask < 1 || mask > fullMask(host.gpuCount)) {
     return problem(
       "HostUnknown",
@@ -169,6 +177,13 @@ function hostProblem(
   if (window !== undefined) {
     const when = `${new Date(window.fromMs).toISOString()} to ${new Date(window.toMs).toISOString()}`;
     return problem("HostUnavailable", `${host.id} is in maintenance from ${when}`);
+  }
+  const drained = drainedMask(status) & mask;
+  if (drained !== 0) {
+    return problem(
+      "HostUnavailable",
+      `${host.id}: ${popCount(drained)} of the GPUs (mask ${drained}) are drained`,
+    );
   }
   const overlap = (terms.usage.taken.get(host.id) ?? 0) & mask;
   if (overlap !== 0) {

@@ -8,7 +8,8 @@
  *   up. When no sibling waits, no flow is owed anything, and V = greatest v of all its siblings. V never falls.
  * An event that changes no lease and no request settles nothing: the next one settles for its time as well. `decide` adds the service since
  * the last settlement by itself, so the account is a function of the events alone.
- * Cost: O(leases + requests) to open a book; O(flows) an event that changes something, O(1) a further change at the same time.
+ * Cost: O(leases + requests) to open a book; O(flows) an event that changes something; a further change at the same time O(1), and O(flows) where the least served of those
+ * that wait has left, or rises. So a thousand tenants that begin to wait in one event cost as much as their number, not its square.
  * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
@@ -31,6 +32,15 @@ export interface ServiceBook {
   readonly runningGpus: Map<string, number>;
   /** Waiting requests, by flow, by parent. */
   readonly waiting: Map<string, Map<string, number>>;
+  /** By parent, the least v of its waiting flows and how many stand there; absent where nobody has looked since it changed. */
+  readonly least: Map<string, Least>;
+  /** By parent, below which v no flow is idle; absent where nobody has looked. */
+  readonly idleFrom: Map<string, number>;
+}
+
+interface Least {
+  readonly virtualSeconds: number;
+  count: number;
 }
 
 /** The service of each flow, as queue policies read it. A flow without an entry has received nothing; flow.ts names the flows. */
@@ -63,6 +73,8 @@ export function openBook({
     flows: new Map([...(service?.flows ?? [])].map(([flow, account]) => [flow, { ...account }])),
     runningGpus: runningGpusOf(leases.values()),
     waiting: new Map(),
+    least: new Map(),
+    idleFrom: new Map(),
   };
   for (const request of requests.values()) countWaiting(book, request, 1);
   return book;
@@ -86,6 +98,8 @@ export function reopenBook(
     flows,
     runningGpus: unknown > 1 ? runningGpusOf(leases.values()) : runningGpus,
     waiting,
+    least: new Map(),
+    idleFrom: new Map(),
   };
 }
 
@@ -107,6 +121,9 @@ export function settle(book: ServiceBook, nowMs: number): void {
   if (seconds === 0) return;
   for (const [flow, gpuCount] of book.runningGpus) {
     const account = openFlow(book, flow);
+    const parent = parentFlow(flow);
+    if (account.virtualSeconds === book.least.get(parent)?.virtualSeconds)
+      book.least.delete(parent);
     const gpuSeconds = gpuCount * seconds;
     account.receivedGpuSeconds += gpuSeconds;
     account.virtualSeconds += gpuSeconds / book.weightOf(flow);
@@ -119,7 +136,10 @@ export function noteLease(
   before: Lease | undefined,
   after: Lease | undefined,
 ): void {
-  if (before !== undefined) addRunning(book.runningGpus, before, -1);
+  if (before !== undefined) {
+    addRunning(book.runningGpus, before, -1);
+    noteRest(book, before);
+  }
   if (after !== undefined) addRunning(book.runningGpus, after, 1);
 }
 
@@ -134,7 +154,10 @@ export function noteRequest(
     raise(book, tenantFlow(after));
     countWaiting(book, after, 1);
   }
-  if (before !== undefined) countWaiting(book, before, -1);
+  if (before !== undefined) {
+    countWaiting(book, before, -1);
+    noteRest(book, before);
+  }
 }
 
 /** After `settle`: what was served before was served by the former weights. */
@@ -164,20 +187,44 @@ function raise(book: ServiceBook, flow: string): void {
 /** V of the siblings: where a flow stands at least that begins to wait. */
 function floorOf(book: ServiceBook, parent: string): number {
   const siblings = book.waiting.get(parent);
-  return siblings === undefined
-    ? greatestOf(book, siblingsOf(book, parent))
-    : leastOf(book, siblings.keys());
+  if (siblings === undefined) return greatestOf(book, siblingsOf(book, parent));
+  const known = book.least.get(parent) ?? leastOf(book, siblings.keys());
+  book.least.set(parent, known);
+  return known.virtualSeconds;
 }
 
 /** How far a flow that waits, or begins to, is ahead of the least served sibling that waits, in virtual seconds; never below 0. */
 export const lagSeconds = (book: ServiceBook, flow: string): number =>
   Math.max(0, virtualOf(book, flow) - floorOf(book, parentFlow(flow)));
 
-const leastOf = (book: ServiceBook, flows: Iterable<string>): number => {
-  let least = Infinity;
-  for (const flow of flows) least = Math.min(least, virtualOf(book, flow));
+function leastOf(book: ServiceBook, flows: Iterable<string>): Least {
+  let least: Least = { virtualSeconds: Infinity, count: 0 };
+  for (const flow of flows) {
+    const virtualSeconds = virtualOf(book, flow);
+    if (virtualSeconds < least.virtualSeconds) least = { virtualSeconds, count: 0 };
+    if (virtualSeconds === least.virtualSeconds) least.count += 1;
+  }
   return least;
-};
+}
+
+/** A flow that stands at the least, or below, has begun to wait, or waits no more. */
+function noteWaiting(book: ServiceBook, flow: string, sign: 1 | -1): void {
+  const parent = parentFlow(flow);
+  const least = book.least.get(parent);
+  if (least === undefined) return;
+  const virtualSeconds = virtualOf(book, flow);
+  if (virtualSeconds === least.virtualSeconds) least.count += sign;
+  if (virtualSeconds < least.virtualSeconds || least.count === 0) book.least.delete(parent);
+}
+
+/** Some of its flows may be idle from now on. */
+function noteRest(book: ServiceBook, of: Parameters<typeof tenantFlow>[0]): void {
+  for (const flow of [classFlow(of), tenantFlow(of)]) {
+    const parent = parentFlow(flow);
+    const from = book.idleFrom.get(parent);
+    if (from !== undefined) book.idleFrom.set(parent, Math.min(from, virtualOf(book, flow)));
+  }
+}
 
 const greatestOf = (book: ServiceBook, flows: Iterable<string>): number => {
   let greatest = 0;
@@ -190,9 +237,14 @@ const siblingsOf = ({ flows }: ServiceBook, parent: string): readonly string[] =
 
 /** An idle flow below V would be lifted to V: it stands there as well when nothing is known of it. */
 function forget(book: ServiceBook, parent: string, floor: number): void {
+  if (floor <= (book.idleFrom.get(parent) ?? -Infinity)) return;
+  let idleFrom = Infinity;
   for (const flow of siblingsOf(book, parent)) {
-    if (isIdleFlow(book, flow) && virtualOf(book, flow) < floor) book.flows.delete(flow);
+    if (!isIdleFlow(book, flow)) continue;
+    if (virtualOf(book, flow) < floor) book.flows.delete(flow);
+    else idleFrom = Math.min(idleFrom, virtualOf(book, flow));
   }
+  book.idleFrom.set(parent, idleFrom);
 }
 
 /** Nothing of it runs or waits. */
@@ -214,12 +266,15 @@ export function addRunning(runningGpus: Map<string, number>, lease: Lease, sign:
   add(runningGpus, tenantFlow(lease), gpuCount);
 }
 
-function countWaiting({ waiting }: ServiceBook, request: PendingRequest, sign: 1 | -1): void {
+function countWaiting(book: ServiceBook, request: PendingRequest, sign: 1 | -1): void {
+  const { waiting } = book;
   for (const flow of [classFlow(request), tenantFlow(request)]) {
     const parent = parentFlow(flow);
     const siblings = waiting.get(parent) ?? new Map<string, number>();
     waiting.set(parent, siblings);
+    const count = siblings.size;
     add(siblings, flow, sign);
+    if (siblings.size !== count) noteWaiting(book, flow, sign);
     if (siblings.size === 0) waiting.delete(parent);
   }
 }

@@ -75,6 +75,7 @@ describe("the check of GPUs", () => {
       kind: "failed",
       why: "GPU 0:28:00: Xid 79 (the GPU has fallen off the bus)",
       gpus: [1],
+      out: "all",
     });
     expect(state.asked).toBe(2);
     state.nowMs = 900 + HOLD_MS;
@@ -95,7 +96,8 @@ describe("the check of GPUs", () => {
     write(line.slice(0, 30));
     expect(await check()).toEqual({ kind: "passed" });
     write(line.slice(30));
-    expect(await check()).toMatchObject({ kind: "failed", gpus: [1] });
+    const out = new Map([[1, "GPU 0:28:00: Xid 48 (double-bit ECC error)"]]);
+    expect(await check()).toMatchObject({ kind: "failed", gpus: [1], out });
   });
 
   it("fails by the driver's answer until a later answer is sound", async () => {
@@ -104,6 +106,7 @@ describe("the check of GPUs", () => {
       kind: "failed",
       why: "GPU 0:28:00: 2 uncorrected ECC errors",
       gpus: [1],
+      out: new Map([[1, "GPU 0:28:00: 2 uncorrected ECC errors"]]),
     });
     state.answer = SOUND;
     state.nowMs += 60_000;
@@ -117,6 +120,7 @@ describe("the check of GPUs", () => {
       kind: "failed",
       why: "GPU 0:18:00: the driver asks for: Reset",
       gpus: [],
+      out: new Map([[0, "GPU 0:18:00: the driver asks for: Reset"]]),
     });
   });
 
@@ -130,6 +134,7 @@ describe("the check of GPUs", () => {
       kind: "failed",
       why: "GPU 0:18:00: 1 of 18 NVLinks is down; GPU 0:28:00: 2 of 12 NVLinks are down",
       gpus: [],
+      out: "all",
     });
     state.nowMs += 60_000;
     state.links = "";
@@ -144,7 +149,11 @@ describe("the check of GPUs", () => {
     await check();
     state.nowMs += 60_000;
     state.answer = deviceQuery([H100]);
-    expect(await check()).toEqual({ kind: "failed", why: "GPU 0:28:00 is gone", gpus: "all" });
+    expect(await check()).toEqual({
+      kind: "failed",
+      why: "GPU 0:28:00 is gone",
+      ...{ gpus: "all", out: "all" },
+    });
     state.nowMs += 60_000;
     state.answer = new Error("Command failed: nvidia-smi -q -x\nGPU is lost");
     expect(await check()).toMatchObject({

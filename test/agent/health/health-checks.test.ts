@@ -16,11 +16,17 @@ const CHECK = { prefix: CHECK_FAILED, name: "check", everyMs: 60_000 };
 const passed: CheckResult = { kind: "passed" };
 const bad: CheckResult = { kind: "failed", why: "ended with exit code 2: no GPU" };
 
+interface PlayOptions {
+  readonly roundMs?: number;
+  /** Drains of other kinds that have ended by this round. */
+  readonly endedBy?: (round: number) => number;
+}
+
 /** Runs the rounds one after the other, without waiting, and returns what the fleet was told and the pauses. */
 async function play(
   rounds: readonly CheckResult[],
   isFleetThere: (round: number) => boolean,
-  roundMs = 1_000,
+  { roundMs = 1_000, endedBy = () => 0 }: PlayOptions = {},
 ) {
   const told: string[] = [];
   const pauses: number[] = [];
@@ -57,6 +63,7 @@ async function play(
     },
     drain: (reason) => tell(`drain ${reason}`),
     undrain: (prefix) => tell(`undrain ${prefix}`),
+    ended: () => endedBy(at),
   };
   await keepChecking(CHECK, ports);
   await ended;
@@ -70,24 +77,47 @@ describe("an operator's check", () => {
     const { told } = await play([passed, bad, bad, passed, passed], () => true);
     expect(told).toEqual([
       // A former agent of these hosts may have left a drain.
-      `0 undrain ${CHECK_FAILED}`,
+      `0 undrain ${CHECK_FAILED} since `,
       `1 ${DRAIN}`,
-      `3 undrain ${CHECK_FAILED}`,
+      `3 undrain ${CHECK_FAILED} since `,
     ]);
   });
 
   it("that goes on failing looks at the ledger every five minutes, for somebody may have undrained a host", async () => {
-    const { told } = await play([bad, bad, bad, bad, bad, bad], () => true, 120_000);
+    const { told } = await play([bad, bad, bad, bad, bad, bad], () => true, { roundMs: 120_000 });
     expect(told.map((word) => word.split(" ").slice(0, 2).join(" "))).toEqual([
       "0 drain",
       "3 drain",
     ]);
   });
 
+  it("that goes on failing drains a host again once a drain of another kind has ended", async () => {
+    const endedBy = (round: number): number => (round < 2 ? 0 : 1);
+    const { told } = await play([bad, bad, bad, bad], () => true, { endedBy });
+    expect(told.map((word) => word.slice(0, 7))).toEqual(["0 drain", "2 drain"]);
+  });
+
+  it("whose verdict is about something else tells the fleet at once, with what is found now", async () => {
+    const of = (scope: string): CheckResult => ({ kind: "failed", why: `heat on ${scope}`, scope });
+    const rounds = [of("0"), of("0"), of("0,1"), of("0,1"), passed, of("0,1")];
+    const { told } = await play(rounds, (round) => round !== 2);
+    expect(told).toEqual([
+      `0 drain ${CHECK_FAILED} since 1970-01-01T00:00:00Z: check heat on 0`,
+      `3 drain ${CHECK_FAILED} since 1970-01-01T00:00:02Z: check heat on 0,1`,
+      `4 undrain ${CHECK_FAILED} since `,
+      `5 drain ${CHECK_FAILED} since 1970-01-01T00:00:05Z: check heat on 0,1`,
+    ]);
+  });
+
   it("tells a fleet that did not answer again soon", async () => {
     const { told, pauses } = await play([passed, bad, bad], (round) => round !== 1);
-    expect(told).toEqual([`0 undrain ${CHECK_FAILED}`, `2 ${DRAIN}`]);
+    expect(told).toEqual([`0 undrain ${CHECK_FAILED} since `, `2 ${DRAIN}`]);
     expect(pauses.slice(0, 3)).toEqual([20_000, 60_000, 5_000]);
+  });
+
+  it("tells one that goes on refusing ever later, and checks at its time at the latest", async () => {
+    const { pauses } = await play([bad, bad, bad, bad, bad, bad], () => false);
+    expect(pauses.slice(0, 6)).toEqual([20_000, 5_000, 10_000, 20_000, 40_000, 60_000]);
   });
 
   it("that takes for ever holds the agent up for a bounded time", async () => {
@@ -105,6 +135,7 @@ describe("an operator's check", () => {
       runCheck: () => new Promise(() => undefined),
       drain: () => Promise.resolve(),
       undrain: () => Promise.resolve(),
+      ended: () => 0,
     });
     expect(waits).toEqual([20_000]);
   });

@@ -15,10 +15,16 @@ import { nodeClock } from "../../../agent/system/node-clock.ts";
 import { nodeProcesses } from "../../../agent/system/node-processes.ts";
 import { runCheckProgram } from "../../../agent/system/check-program.ts";
 import { token } from "../../../domain/values/ids.ts";
+import type { RunOrder } from "../../../protocol/agent-contract.ts";
+import { batchOf, filesOf } from "../batch-fixture.ts";
 import { eventually, folder, HOST, orderOf, removeFolders, stopOf } from "../fixture.ts";
 import { runs, testAgent } from "../fixture.ts";
 
 afterEach(removeFolders);
+
+type Placed = Pick<RunOrder, "gang">;
+const reportOf = (agent: ReturnType<typeof testAgent>, order: RunOrder): string =>
+  (order.taskBatch === undefined ? agent.filesOf(order) : filesOf(agent, order)).report;
 
 const GPUS = ["GPU-a", "GPU-b"].map((uuid, index) => ({ index, uuid, nodes: [], devices: [] }));
 const line = (text: string) => ({ command: ["/bin/sh", "-c", text], timeoutMs: 60_000 });
@@ -34,6 +40,7 @@ function checkerOf(checks: LeaseChecks, driver?: DriverLook) {
     ...(driver !== undefined && { driver }),
     run: runCheckProgram,
     onFailed: (reason) => reasons.push(reason),
+    onReady: () => undefined,
   });
   return { checkLease, reasons, closing };
 }
@@ -181,10 +188,14 @@ describe("a process that computes on the GPUs of a launch that has ended", () =>
     return { computing, leftOnGpus: (launch) => leftOnGpus(launch, ports) };
   }
   /** A launch on `GPU-b` that runs until it may end, and what somebody else has started meanwhile, as a container's daemon would. */
-  async function launched(agent: ReturnType<typeof testAgent>, program = "cat") {
+  async function launched(
+    agent: ReturnType<typeof testAgent>,
+    { program = "cat", orderFor = orderOf as (line: string, over: Placed) => RunOrder } = {},
+  ) {
     const dir = folder();
     const gang = [{ host: HOST, mask: 0b10, address: "10.0.0.1" }];
-    const order = orderOf(`touch ${dir}/up; until [ -e ${dir}/go ]; do sleep 0.05; done`, { gang });
+    const line = `touch ${dir}/up; until [ -e ${dir}/go ]; do sleep 0.05; done`;
+    const order = orderFor(line, { gang });
     const running = agent.runs.run(order);
     await eventually(() => existsSync(join(dir, "up")));
     const stranger = spawn(program);
@@ -232,11 +243,70 @@ describe("a process that computes on the GPUs of a launch that has ended", () =>
       orderOf("true", { token: token(number), gang: [{ host: HOST, mask, address: "10.0.0.1" }] });
     await expect(agent.runs.run(on(0b10, 6))).rejects.toMatchObject({
       type: "HOST_REFUSED",
-      message: expect.stringContaining(said) as string,
+      message: expect.stringMatching(
+        `: ${said}, left there by an earlier launch. End it`,
+      ) as string,
     });
+    expect(reasons).toHaveLength(2);
     expect(await agent.runs.run(on(0b01, 7))).toMatchObject({ end: "completed" });
     pids = [];
     expect(await agent.runs.run(on(0b10, 8))).toMatchObject({ end: "completed" });
+  });
+
+  /** The stranger while it runs, and how often was asked for it. */
+  function asked() {
+    const of: { stranger?: ChildProcess; looks: number } = { looks: 0 };
+    const pids = (): readonly number[] => {
+      of.looks += 1;
+      const { stranger } = of;
+      return stranger?.exitCode === null && stranger.signalCode === null ? [stranger.pid ?? 0] : [];
+    };
+    return { of, pids };
+  }
+
+  it.each([
+    { what: "a launch", orderFor: orderOf },
+    {
+      what: "a batch of array tasks",
+      orderFor: (text: string, order: Placed) => batchOf(text, { order, tasks: [0], slots: 1 }),
+    },
+  ])("of $what is waited for by the agent that takes it over", async ({ orderFor }) => {
+    const former = checkerOf({});
+    const agent = testAgent({ checkLease: former.checkLease });
+    const { order, running, stranger, go } = await launched(agent, { orderFor });
+    // Killed, as far as its launches can tell: it ends none of them.
+    former.closing.abort();
+    const { of, pids } = asked();
+    of.stranger = stranger;
+    const { checkLease, reasons } = checkerOf({}, driverOf(pids));
+    const next = testAgent({ stateDir: agent.stateDir, checkLease });
+    const adopted = next.runs.run(order);
+    go();
+    await expect(running).rejects.toMatchObject({ type: "HOST_LOST" });
+    await eventually(() => of.looks >= 3);
+    expect(existsSync(reportOf(next, order))).toBe(false);
+    stranger.kill("SIGKILL");
+    expect(await adopted).toMatchObject({ end: "completed" });
+    expect([existsSync(reportOf(next, order)), reasons]).toEqual([true, []]);
+  });
+
+  it("is asked for again by the next agent where one ends while it waits", async () => {
+    const { of, pids } = asked();
+    const former = checkerOf({}, driverOf(pids));
+    const agent = testAgent({ checkLease: former.checkLease });
+    const { order, running, stranger, go } = await launched(agent);
+    of.stranger = stranger;
+    go();
+    await eventually(() => of.looks >= 2);
+    former.closing.abort();
+    await expect(running).rejects.toMatchObject({ type: "HOST_LOST" });
+    expect([existsSync(reportOf(agent, order)), former.reasons]).toEqual([false, []]);
+    const { checkLease, reasons } = checkerOf({}, driverOf(pids, 1));
+    const next = testAgent({ stateDir: agent.stateDir, checkLease });
+    expect(await next.runs.run(order)).toMatchObject({ end: "completed" });
+    expect(reasons).toEqual([
+      `set aside at 2030-05-04T00:00:00Z: lease-5 has ended, and process ${stranger.pid} computes on GPU-b`,
+    ]);
   });
 
   it("is not its own where it is elder, or gone, or on another GPU", async () => {
@@ -260,7 +330,7 @@ describe("a process that computes on the GPUs of a launch that has ended", () =>
       {},
       driverOf(() => pids),
     );
-    const { running, stranger, go } = await launched(testAgent({ checkLease }), program);
+    const { running, stranger, go } = await launched(testAgent({ checkLease }), { program });
     pids = [stranger.pid ?? 0];
     go();
     expect(await running).toMatchObject({ end: "completed" });

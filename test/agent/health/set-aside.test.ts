@@ -6,7 +6,6 @@ import {
   SET_ASIDE,
   setAside,
   type DrainedHost,
-  type SetAsidePorts,
 } from "../../../agent/health/set-aside.ts";
 import { hostId, type HostId } from "../../../domain/values/ids.ts";
 
@@ -17,12 +16,13 @@ const names = (count: number) => Array.from({ length: count }, (_, at) => hostId
 function fleetOf(hostCount: number, delay: () => number = () => 0) {
   const hosts = new Map<HostId, DrainedHost>();
   const notes: string[] = [];
-  const left: HostId[] = [];
   const late = async (): Promise<void> => {
     for (let turns = delay(); turns > 0; turns -= 1) await Promise.resolve();
   };
   let elapsedMs = 0;
-  const ports: SetAsidePorts = {
+  const ports: Parameters<typeof setAside>[2] = {
+    // As agents of their own.
+    inTurn: (act) => act(),
     clock: {
       elapsedMs: () => elapsedMs,
       pause: (forMs) => {
@@ -32,10 +32,9 @@ function fleetOf(hostCount: number, delay: () => number = () => 0) {
     },
     closing: new AbortController().signal,
     onNote: (note) => notes.push(note),
-    onLeft: (host) => left.push(host),
     look: async () => {
       await late();
-      const seen = { hostCount, hosts: new Map(hosts) };
+      const seen = { hostCount, rules: 1, hosts: new Map(hosts) };
       await late();
       return seen;
     },
@@ -50,7 +49,7 @@ function fleetOf(hostCount: number, delay: () => number = () => 0) {
     isRefusal: () => false,
     waitMs: () => 0,
   };
-  return { hosts, notes, left, ports };
+  return { hosts, notes, ports };
 }
 
 describe("hosts that are set aside", () => {
@@ -62,8 +61,10 @@ describe("hosts that are set aside", () => {
     [10, 2],
   ])("of %i are at most %i", async (count, most) => {
     expect(mostSetAside(count)).toBe(most);
-    const { hosts, left, ports } = fleetOf(count);
-    for (const host of names(count)) await setAside(host, REASON, ports);
+    const { hosts, ports } = fleetOf(count);
+    const left: HostId[] = [];
+    for (const host of names(count))
+      if ((await setAside(host, REASON, ports)) === "left") left.push(host);
     expect(hosts.size).toBe(most);
     expect(left).toEqual(names(count).slice(most));
   });
@@ -76,6 +77,21 @@ describe("hosts that are set aside", () => {
       await Promise.all(names(10).map((host) => setAside(host, REASON, ports)));
       expect(hosts.size).toBeLessThanOrEqual(mostSetAside(10));
     }
+  });
+
+  it("of one agent are never more than that, not even for a moment", async () => {
+    let drawn = 1;
+    const delay = () => (drawn = (drawn * 48_271) % 2_147_483_647) % 12;
+    const { hosts, ports } = fleetOf(10, delay);
+    let most = 0;
+    const drain = async (host: HostId, reason: string): Promise<void> => {
+      await ports.drain(host, reason);
+      most = Math.max(most, hosts.size);
+    };
+    const keep = asideKeeper({ ...ports, drain });
+    const results = await Promise.all(names(10).map((host) => keep(host, REASON)));
+    expect([most, hosts.size]).toEqual([mostSetAside(10), mostSetAside(10)]);
+    expect(results.filter((result) => result === "left").length).toBe(8);
   });
 
   it("give way by themselves alone: what an operator says meanwhile stays", async () => {
@@ -135,17 +151,16 @@ describe("hosts that are set aside", () => {
 
   it("are said once while the fleet does not answer, and given up after an hour, or at once where it refuses", async () => {
     const [own = hostId("eu-1", "a")] = names(5);
-    const { notes, left, ports, hosts } = fleetOf(5);
+    const { notes, ports, hosts } = fleetOf(5);
     const deaf = { ...ports, look: () => Promise.reject(new Error("no answer")) };
-    await setAside(own, REASON, deaf);
+    expect(await setAside(own, REASON, deaf)).toBe("left");
     expect(notes).toEqual([
       expect.stringMatching(/not drained yet .*no answer/),
       expect.stringMatching(/not drained \(.*no answer/),
     ]);
     notes.length = 0;
-    await setAside(own, REASON, { ...deaf, isRefusal: () => true });
+    expect(await setAside(own, REASON, { ...deaf, isRefusal: () => true })).toBe("left");
     expect(notes).toHaveLength(1);
-    expect(left).toEqual([own, own]);
     let tries = 0;
     const lost = async (host: HostId, reason: string): Promise<void> => {
       tries += 1;

@@ -92,7 +92,7 @@ describe.runIf(program !== undefined)("a driver that is asked through NVML", () 
     library.say([gpu(0), gpu(1, worn), gpu(2, hampered)]);
     const answer = await askDriver(library.view, QUERY);
     expect(parseGpuFaults(answer?.text ?? "")).toEqual([
-      { busId: "0:18:00", uuid: uuid(0), faults: [], limits: [] },
+      { busId: "0:18:00", uuid: uuid(0), faults: [], limits: [], beyond: [] },
       {
         busId: "0:28:00",
         uuid: uuid(1),
@@ -101,16 +101,14 @@ describe.runIf(program !== undefined)("a driver that is asked through NVML", () 
           "a row waits for a reset to be remapped",
           "a page waits for a reset to be retired",
         ],
+        beyond: [],
       },
       {
         busId: "0:38:00",
         uuid: uuid(2),
         faults: [],
-        limits: [
-          "hardware thermal slowdown",
-          "the driver asks for: Reboot",
-          "it is not in NVLink's fabric: In Progress",
-        ],
+        limits: ["hardware thermal slowdown"],
+        beyond: ["the driver asks for: Reboot", "it is not in NVLink's fabric: In Progress"],
       },
     ]);
   });

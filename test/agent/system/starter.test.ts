@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { startShim } from "../../../agent/runs/shim-start.ts";
@@ -10,7 +10,6 @@ import { FINAL_KINDS, untilPhase } from "../../../agent/runs/local-run.ts";
 import { replaceJson } from "../../../agent/folder/json-files.ts";
 import { LAUNCH_MARK, launchFiles } from "../../../agent/folder/launch-files.ts";
 import type { Starter } from "../../../agent/ports/starter.ts";
-import { nodeClock } from "../../../agent/system/node-clock.ts";
 import { nodeSystem } from "../../../agent/system/node-system.ts";
 import { statOf } from "../../../agent/system/process-identity.ts";
 import { openStarter } from "../../../agent/system/starter.ts";
@@ -40,11 +39,10 @@ function opened(program = native): Starter {
 const isGone = (pid: number): boolean => statOf(pid)?.isZombie !== false;
 
 /** A launch of `command` in a folder of its own, started as an agent starts it. */
-async function started(starter: Starter, command: readonly string[], pause = nodeClock.pause) {
+async function started(starter: Starter, command: readonly string[]) {
   const files = launchFiles(join(folder(), "leases", "lease-1"));
   mkdirSync(files.dir, { recursive: true });
-  const system = { ...nodeSystem, clock: { ...nodeClock, pause } };
-  const launch = { ...launchIn(files), system };
+  const launch = launchIn(files);
   replaceJson(nodeSystem.files, files.plan, {
     ...{ command, cwd: files.dir, graceMs: 100, log: { partBytes: 1_000, parts: 2 } },
     // With the mark by which what is left is found and ended.
@@ -91,22 +89,46 @@ describe.runIf(native !== "")("a starter", () => {
     kill(now?.shim.pid ?? 0);
   });
 
-  it("that is stopped is waited for a while, and the next launch begins without it", async () => {
+  it("that is stopped is waited for once, then gone around, and used again when it goes on", async () => {
     const starter = opened();
     process.kill(starter.pid ?? 0, "SIGSTOP");
-    const pauses: number[] = [];
-    const { launch, phase } = await started(starter, ["true"], async (forMs, signal) => {
-      pauses.push(forMs);
-      await nodeClock.pause(forMs / 100, signal);
-    });
+    const { launch, phase } = await started(starter, ["true"]);
     expect(phase).toBeDefined();
-    expect(pauses).toContain(10_000);
     expect(await untilPhase(launch, FINAL_KINDS)).toMatchObject({ kind: "ended" });
+    const order = { folder: "/", env: {}, output: "/dev/null", onEnd: () => undefined };
+    expect(starter.start(order)).toBe(false);
+    const second = await started(starter, ["true"]);
+    expect(await untilPhase(second.launch, FINAL_KINDS)).toMatchObject({ kind: "ended" });
     // It starts a supervisor after all, which finds the claim taken.
     process.kill(starter.pid ?? 0, "SIGCONT");
+    await eventually(() => starter.start(order));
     closing.at(-1)?.abort();
     await eventually(() => isGone(starter.pid ?? 0));
-    expect(await untilPhase(launch, FINAL_KINDS)).toMatchObject({ kind: "ended" });
+    for (const each of [launch, second.launch])
+      expect(await untilPhase(each, FINAL_KINDS)).toMatchObject({ kind: "ended" });
+  });
+
+  it("is not gone around where the agent itself was too busy to hear that it took a request", async () => {
+    const starter = opened();
+    let isEnded = false;
+    const start: Starter["start"] = (order) => {
+      const onEnd = (): void => {
+        isEnded = true;
+        order.onEnd();
+      };
+      const isTaken = starter.start({ ...order, onEnd });
+      const { claim } = launchFiles(order.folder);
+      // At least as long as the agent waits, and until the starter has surely taken it.
+      for (let times = 0; times < 100 && (times < 25 || !existsSync(claim)); times += 1)
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+      return isTaken;
+    };
+    const { launch } = await started({ pid: starter.pid, start }, ["sleep", "600"]);
+    const now = await untilPhase(launch, ["running"]);
+    // Timers that came due meanwhile are called first.
+    await nodeSystem.clock.pause(10);
+    expect(isEnded).toBe(false);
+    kill(now?.shim.pid ?? 0);
   });
 
   it("ends with the process that opened it, however that ends", async () => {

@@ -34,6 +34,8 @@ describe("a one-liner", () => {
     expect(of("4")).toEqual({ count: 4, parallel: 2 });
     expect(of("0-3")).toEqual({ count: 4, parallel: 2 });
     expect(of("0-9:4%1")).toEqual({ count: 10, parallel: 1, tasks: "0,4,8" });
+    expect(of("7,3")).toEqual({ count: 8, parallel: 2, tasks: "3,7" });
+    expect(of("0-999999")).toEqual({ count: 1_000_000, parallel: 2 });
   });
 
   it("takes every flag to its key", () => {

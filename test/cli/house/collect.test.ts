@@ -108,7 +108,7 @@ describe("house --collect", () => {
     expect(jobsLeft()).toEqual(["failed", "nobody's", "runs", "young"]);
   });
 
-  it("leaves a checkpoint from which a job that has not ended or is on a schedule is to go on, also when it was submitted while somebody was asked", async () => {
+  it("leaves a checkpoint from which a job that has not ended or is on a schedule is to go on, also when it was submitted while somebody was asked, whatever stands torn beside it", async () => {
     job("done", 40, "COMPLETED");
     job("other", 40, "COMPLETED");
     const from = (name: string) => ({ name: "again", run: { checkpoint: { from: name } } });
@@ -122,7 +122,10 @@ describe("house --collect", () => {
     expect(stdout).toMatch(/removed 0 things.*1 thing stayed/);
     expect(jobsLeft()).toEqual(["done", "other"]);
     files.clear();
-    const crons = new Map([["nightly", from("other")]]);
+    const crons = new Map<string, object | "torn">([
+      ["before", "torn"],
+      ["nightly", from("other")],
+    ]);
     await house(["--yes"], {
       temporal: temporalOf({ fleet: "f", jobs, runs: [[{}]], lobbies: [], crons }),
     });

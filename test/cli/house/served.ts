@@ -17,13 +17,18 @@ export interface ServedFleet {
   readonly lobbies: readonly (readonly unknown[])[];
   /** Files of jobs that run or wait. */
   readonly files?: ReadonlyMap<string, object>;
-  /** Files of the jobs of schedules, by the schedules' names. */
-  readonly crons?: ReadonlyMap<string, object>;
+  /** Files of the jobs of schedules, by the schedules' names; one that is torn cannot be read. */
+  readonly crons?: ReadonlyMap<string, object | "torn">;
   /** Called after each list of jobs. */
   readonly onListed?: () => void;
   /** Called before each answer on a job. */
   readonly onAsked?: (job: string) => void;
 }
+
+const TORN = {
+  metadata: { encoding: Buffer.from("json/plain") },
+  data: Buffer.from("{"),
+};
 
 export function temporalOf({
   fleet,
@@ -98,20 +103,18 @@ export function temporalOf({
           return Promise.reject(Object.assign(new Error("not found"), { code: 5 }));
         return Promise.resolve({ history: { events }, nextPageToken: new Uint8Array() });
       },
-    },
-    schedule: {
-      async *list() {
-        await Promise.resolve();
-        yield { scheduleId: "of-somebody-else" };
-        for (const name of crons.keys())
-          yield { scheduleId: cronScheduleId(fleet, name), memo: { fleet } };
+      listSchedules: () => {
+        const own = [...crons.keys()].map((name) => ({ scheduleId: cronScheduleId(fleet, name) }));
+        const schedules = [{ scheduleId: "of-somebody-else" }, ...own];
+        return Promise.resolve({ schedules, nextPageToken: new Uint8Array() });
       },
-      getHandle: (scheduleId: string) => ({
-        describe: () => {
-          const file = crons.get(scheduleId.slice(cronScheduleId(fleet, "").length));
-          return Promise.resolve({ action: { args: [{ terms: { file } }] } });
-        },
-      }),
+      describeSchedule: ({ scheduleId }: { readonly scheduleId: string }) => {
+        const file = crons.get(scheduleId.slice(cronScheduleId(fleet, "").length));
+        const payload =
+          file === "torn" ? TORN : defaultPayloadConverter.toPayload({ terms: { file } });
+        const startWorkflow = { input: { payloads: [payload] } };
+        return Promise.resolve({ schedule: { action: { startWorkflow } }, info: {} });
+      },
     },
     workflow: {
       getHandle: (workflowId: string) => ({

@@ -2,7 +2,13 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { factsText, shrunkWidths, tableText, type Column } from "../../../cli/terminal/table.ts";
+import {
+  factsText,
+  shrunkWidths,
+  tableText,
+  wholeNames,
+  type Column,
+} from "../../../cli/terminal/table.ts";
 
 const COLUMNS: readonly Column[] = [
   { title: "JOB", least: 8 },
@@ -96,4 +102,16 @@ it("aligns labelled facts and leaves out what is not known", () => {
       ["runs on", "x\ny"],
     ]),
   ).toBe("job      a\nruns on  x\n         y");
+});
+
+it("gives a program that reads the table its names whole, and a terminal short ones", () => {
+  const name = "a-name-that-is-longer-than-all-of-the-line";
+  const text = (isTerminal: boolean) =>
+    tableText(
+      wholeNames(COLUMNS, ["JOB"], isTerminal),
+      [[name, "running", "8", "a-place-that-is-long"]],
+      40,
+    );
+  expect(text(false)).toContain(`${name}  running     8  a-pla…`);
+  expect(text(true)).not.toContain(name);
 });

@@ -159,4 +159,12 @@ describe("retry", () => {
     const { stdout } = await retrying({ ending, retryTasks }, "--task", "3");
     expect(stdout).toBe("a  1 to run again\n");
   });
+
+  it("of tasks that had not ended names them", async () => {
+    const ending = () => Promise.resolve({ isCancelAsked: false });
+    const retryTasks = () =>
+      Promise.resolve({ done: 1, stopping: 0, skipped: 2, skippedTasks: "4-5" });
+    const { stdout } = await retrying({ ending, retryTasks }, "--task", "3-5");
+    expect(stdout).toBe("a  1 to run again, 2 had not ended (4-5)\n");
+  });
 });

@@ -38,11 +38,11 @@ const JOBS: readonly ListedJob[] = [
 /** A client that lists these jobs and keeps the filters it was given. */
 function listing(jobs: readonly ListedJob[] = JOBS) {
   const filters: JobFilter[] = [];
-  const list = async function* (filter: JobFilter = {}): AsyncGenerator<ListedJob> {
+  const listPages = async function* (filter: JobFilter = {}): AsyncGenerator<readonly ListedJob[]> {
     filters.push(filter);
-    for (const job of jobs.slice(0, filter.limit)) yield await Promise.resolve(job);
+    for (const job of jobs.slice(0, filter.limit)) yield await Promise.resolve([job]);
   };
-  return { client: { list }, filters };
+  return { client: { listPages }, filters };
 }
 
 const list = (...words: readonly string[]) => {

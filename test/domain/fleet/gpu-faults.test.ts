@@ -23,19 +23,19 @@ const rows = (pending: string, failure: string): string =>
   `<remapped_rows><remapped_row_corr>4</remapped_row_corr><remapped_row_unc>1</remapped_row_unc><remapped_row_pending>${pending}</remapped_row_pending><remapped_row_failure>${failure}</remapped_row_failure></remapped_rows>`;
 
 describe("the driver's answer", () => {
-  it.each<[string, string, { faults?: string[]; limits?: string[] }]>([
+  it.each<[string, string, { faults?: string[]; limits?: string[]; beyond?: string[] }]>([
     ["nothing", "", {}],
     ["a fabric that it has joined", fabric("Completed", "Success"), {}],
     ["no fabric", fabric("N/A", "N/A"), {}],
     [
       "a fabric that it has not joined",
       fabric("In Progress", "N/A"),
-      { limits: ["it is not in NVLink's fabric: In Progress"] },
+      { beyond: ["it is not in NVLink's fabric: In Progress"] },
     ],
     [
       "a fabric that does not work",
       fabric("Completed", "Insufficient Resources"),
-      { limits: ["NVLink's fabric: Insufficient Resources"] },
+      { beyond: ["NVLink's fabric: Insufficient Resources"] },
     ],
     [
       "corrected errors, errors of the past, and rows that were remapped",
@@ -73,15 +73,20 @@ describe("the driver's answer", () => {
     [
       "the same by an old driver, beside one by software",
       "<clocks_throttle_reasons><clocks_throttle_reason_sw_power_cap>Active</clocks_throttle_reason_sw_power_cap><clocks_throttle_reason_hw_power_brake_slowdown>Active</clocks_throttle_reason_hw_power_brake_slowdown></clocks_throttle_reasons>",
-      { limits: ["hardware power brake slowdown"] },
+      { beyond: ["hardware power brake slowdown"] },
     ],
     [
       "the driver's word",
       "<gpu_recovery_action>Reset</gpu_recovery_action>",
       { limits: ["the driver asks for: Reset"] },
     ],
-  ])("tells of %s", (_, inside, { faults = [], limits = [] }) => {
-    expect(parseGpuFaults(answer(inside))).toEqual([{ busId: "0:3b:00", faults, limits }]);
+    [
+      "the driver's word about more than the GPU",
+      "<gpu_recovery_action>Reboot</gpu_recovery_action>",
+      { beyond: ["the driver asks for: Reboot"] },
+    ],
+  ])("tells of %s", (_, inside, { faults = [], limits = [], beyond = [] }) => {
+    expect(parseGpuFaults(answer(inside))).toEqual([{ busId: "0:3b:00", faults, limits, beyond }]);
   });
 
   it("is none where it has another form", () => {

@@ -304,7 +304,6 @@ describe("an array in any order of events", () => {
         { numRuns: caseCount(60) },
       );
     },
-    60_000,
   );
 
   it("gives the same steps for the same events, and leaves former states as they were", () => {

@@ -1,6 +1,8 @@
 /** @file An array that is asked about leases which it does not hold, and hosts run, ends them. */
 
 import { describe, expect, it } from "vitest";
+import { runId } from "../../../domain/values/ids.ts";
+import { ASKED_RUN_RULES } from "../../../protocol/control-contract.ts";
 import { grantOf, grants, leaseNamed, playArray, type PlayedArray } from "./builders.ts";
 
 const GONE = leaseNamed(1);
@@ -59,5 +61,24 @@ describe("an array that is asked", () => {
     array.feed({ kind: "assert", question: { leases: [GONE] } });
     array.deliver();
     expect(endsOf(array, from)).toEqual([]);
+  });
+
+  it("answers as the run that is asked: its next run repeats the answer after a reset, and gives those leases up when it is asked itself", () => {
+    const next = runId("run-after-the-reset");
+    const answered = (rules: number, asked: string) => {
+      const array = playArray({ count: 20, entry: { rules, runId: next } });
+      array.feed(grants(grantOf(1)));
+      const { runId: former } = array.array().leases.get(GONE)?.grant.lease ?? {};
+      const named = asked === "former" ? former : next;
+      array.feed({ kind: "assert", question: { leases: [], runId: named } });
+      array.deliver();
+      const isAsserted = array.entries().some(({ kind }) => kind === "assert");
+      return { isAsserted, isGivenUp: array.array().leases.get(GONE)?.preempt !== undefined };
+    };
+    const isHeld = { isAsserted: true, isGivenUp: false };
+    const isOrphan = { isAsserted: false, isGivenUp: true };
+    expect(answered(ASKED_RUN_RULES, "former")).toEqual(isHeld);
+    expect(answered(ASKED_RUN_RULES, "next")).toEqual(isOrphan);
+    expect(answered(ASKED_RUN_RULES - 1, "former")).toEqual(isOrphan);
   });
 });

@@ -441,20 +441,34 @@ describe("orders to an array", () => {
     expect(stop?.agent.orderQueue).toBe("orders.alpha/h1");
     played.ran((task) => (task === 2 ? { end: "stopped" } : {}));
     expect(played.view().array?.counts).toMatchObject({ cancelled: 11, completed: 7 });
-    expect(cancelAnswer(played.array(), order)).toEqual({ done: 0, stopping: 0, skipped: 11 });
+    expect(cancelAnswer(played.array(), { tasks: "0,2,8,50-59" })).toEqual({
+      ...{ done: 1, stopping: 0, skipped: 12 },
+      skippedTasks: "0,2,50-59",
+    });
   });
 
   it("retry runs ended tasks again as if they had never been started", () => {
     const played = playArray({ count: 4 });
     played.feed({ kind: "cancel-tasks", order: { tasks: "1,3" } });
     const order = { tasks: "0-3" };
-    expect(retryAnswer(played.array(), order)).toEqual({ done: 2, stopping: 0, skipped: 2 });
+    expect(retryAnswer(played.array(), order)).toEqual({
+      ...{ done: 2, stopping: 0, skipped: 2 },
+      skippedTasks: "0,2",
+    });
     played.feed({ kind: "retry-tasks", order });
     played.feed(grants(grantOf(1)));
     while (played.gang("run").length > 0) played.ran();
     played.deliver();
     expect(played.outcome()?.kind).toBe("completed");
     expect(played.batches().flat().sort()).toEqual([0, 1, 2, 3]);
+  });
+
+  it("name at most 2,000 tasks in an answer, the lowest", () => {
+    const played = playArray({ count: 100_000 });
+    const answer = retryAnswer(played.array(), { tasks: "0-99999:2" });
+    expect(answer).toMatchObject({ done: 0, skipped: 50_000 });
+    expect(answer.skippedTasks).toMatch(/^0,2,4,.*,3998$/);
+    expect(answer.skippedTasks?.split(",")).toHaveLength(2_000);
   });
 
   it("are refused where they name no task, and once the array is ending", () => {

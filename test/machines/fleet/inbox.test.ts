@@ -123,6 +123,9 @@ describe("a fleet with more in its inbox than a slice", () => {
     fleet.feed({ kind: "handlers-finished" });
     expect([fleet.state().phase, waiting(fleet)]).toEqual(["open", 3_500]);
     fleet.tick();
+    // It was a flood: the run decides before it looks again whether it can end.
+    fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) });
+    fleet.tick();
     fleet.tick();
     fleet.take("finish-handlers");
     fleet.feed({ kind: "handlers-finished" });

@@ -3,11 +3,13 @@
 import { describe, expect, it } from "vitest";
 import { hostId, leaseId, token } from "../../../domain/values/ids.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
+import { openChain } from "../../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
+import { refuseOrder } from "../../../machines/fleet/signed-orders.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
+import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
 import {
   ask,
   fleetShape,
@@ -19,6 +21,11 @@ import {
 import { play, type Played } from "../harness.ts";
 
 const HOST = hostId("c0", "h0");
+
+const ledgerOf = (rules: number) => ({
+  ...readyLedger(fleetShape([{ hosts: [{}, {}] }])),
+  applyVersion: rules,
+});
 
 /** An order has come, and the run sets out to end. */
 function ending(input: Partial<FleetInput> = {}): Played<FleetState, FleetEvent, FleetCommand> {
@@ -100,8 +107,7 @@ describe("a run that has set out to end", () => {
   ] as const)(
     "by rules $rules, a long one with a hundred words after $waitedMs ms: $want",
     ({ rules, waitedMs, want }) => {
-      const ledger = { ...readyLedger(fleetShape([{ hosts: [{}, {}] }])), applyVersion: rules };
-      const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledger) });
+      const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledgerOf(rules)) });
       const said = (count: number): void => {
         for (let at = 0; at < count; at += 1)
           fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
@@ -118,8 +124,89 @@ describe("a run that has set out to end", () => {
     },
   );
 
-  it("ends in the flood itself when it has become too long", () => {
+  it.each([
+    { rules: FLOODED_TURNS_RULES, count: 33, isDue: true },
+    { rules: FLOODED_TURNS_RULES, count: 32, isDue: false },
+    { rules: FLOODED_TURNS_RULES - 1, count: 33, isDue: false },
+  ])(
+    "by rules $rules, does not wait for its clock once $count words have come: $isDue",
+    ({ rules, count, isDue }) => {
+      const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledgerOf(rules)) });
+      for (let at = 1; at < count; at += 1)
+        fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+      fleet.feed({ kind: "inbox", batch: [ask({ job: "a", gpus: 4 })], bytes: 9 });
+      const { atMs } = fleet.state().clock ?? {};
+      expect(fleetMachine.dueAtMs(fleet.state())).toBe(isDue ? 0 : atMs);
+      if (!isDue) return;
+      fleet.tick();
+      fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+      const plan = planOf([grantItem("a", gpus(["c0/h1", 0xf]))]);
+      fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan });
+      expect(fleet.take("deliver").post.grants).toHaveLength(1);
+      expect(fleet.state()).toMatchObject({ isEnding: false, phase: "open" });
+    },
+  );
+
+  it("looks a second after a flood whether it may end, and ends", () => {
     const fleet = ending({ areWordsSigned: true });
+    for (let at = 0; at < 2_000; at += 1)
+      fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+    for (let slice = 0; slice < 2; slice += 1) {
+      fleet.tick();
+      fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+    }
+    for (let at = 0; at < 40; at += 1)
+      fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+    const heardAtMs = fleet.tick();
+    fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+    expect(fleet.state().clock?.atMs).toBe(heardAtMs + 1_000);
+    fleet.tick();
+    expect(fleet.state().isEnding).toBe(true);
+    fleet.tick();
+    fleet.take("finish-handlers");
+  });
+
+  it("looks a second after a flood whether it may end, and ends, also where it is short and operators have changed it", () => {
+    const fleet = ending({ areWordsSigned: true });
+    for (let at = 0; at < 33; at += 1)
+      fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+    const heardAtMs = fleet.tick();
+    fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+    expect(fleet.state()).toMatchObject({ isEnding: false, clock: { atMs: heardAtMs + 1_000 } });
+    fleet.tick();
+    fleet.tick();
+    fleet.take("finish-handlers");
+  });
+
+  it("goes on planning past eight thousand words, too, where more has come than its input has room for", () => {
+    const fleet = ending({ areWordsSigned: true });
+    const hear = (): void =>
+      fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+    for (let at = 0; at < 8_500; at += 1)
+      fleet.feed({ kind: "inbox", batch: "junk", bytes: 6, value: new Uint8Array(6) });
+    for (let slice = 0; slice < 9; slice += 1) {
+      fleet.tick();
+      hear();
+    }
+    expect(fleet.state()).toMatchObject({ isEnding: true, isBacklogged: false });
+    const value = new Uint8Array(6_000);
+    for (let at = 0; at < 40; at += 1)
+      fleet.feed({ kind: "inbox", batch: "junk", bytes: value.length, value });
+    fleet.feed({ kind: "inbox", batch: [ask({ job: "a", gpus: 4 })], bytes: 9 });
+    fleet.tick();
+    hear();
+    const plan = planOf([grantItem("a", gpus(["c0/h1", 0xf]))]);
+    fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan });
+    expect(fleet.take("deliver").post.grants).toHaveLength(1);
+    fleet.tick();
+    fleet.take("finish-handlers");
+  });
+
+  it.each([
+    { rules: FLOODED_TURNS_RULES, want: 8 },
+    { rules: FLOODED_TURNS_RULES - 1, want: 4 },
+  ])("by rules $rules, ends in the flood itself after $want thousand words", ({ rules, want }) => {
+    const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledgerOf(rules)) });
     const hasEnded = (): boolean => fleet.open.some(({ kind }) => kind === "finish-handlers");
     let turns = 0;
     while (!hasEnded()) {
@@ -130,8 +217,8 @@ describe("a run that has set out to end", () => {
       fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
       turns += 1;
     }
-    // And with half the signals that the server takes for a run.
-    expect(turns).toBe(4);
+    // The server takes ten thousand for a run.
+    expect(turns).toBe(want);
   });
 });
 
@@ -150,6 +237,56 @@ it.each([
     fleet.feed({ kind: "unknown-signal", signal: "x", bytes: 0, sideBytes, sender: "mallory" });
   fleet.feed({ kind: "tick" });
   expect(fleet.state().isEnding).toBe(want);
+});
+
+describe("a value that is nested without an end", () => {
+  /** No worker's thread can write it as JSON, for the next run or for the decider. */
+  const deep = (levels: number): unknown =>
+    JSON.parse("[".repeat(levels) + "]".repeat(levels)) as unknown;
+  const LEVELS = 50_000;
+
+  it("does not keep a run from its end", () => {
+    const fleet = ending({ areWordsSigned: true });
+    fleet.feed({ kind: "inbox", batch: deep(LEVELS), bytes: 2 * LEVELS });
+    fleet.tick();
+    fleet.take("finish-handlers");
+    fleet.feed({ kind: "handlers-finished" });
+    expect(fleet.take("continue-as-new").input).not.toHaveProperty("words");
+  });
+
+  it.each([
+    { rules: FLOODED_TURNS_RULES, levels: LEVELS },
+    { rules: FLOODED_TURNS_RULES, levels: 65 },
+    { rules: FLOODED_TURNS_RULES - 1, levels: LEVELS },
+  ])(
+    "is junk by rules $rules where it has $levels levels, whoever sent it and in whatever entry",
+    ({ rules, levels }) => {
+      const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+        state: openChain(
+          openFleet({ name: "eu", ledger: packLedger(ledgerOf(rules)) }, 0, 0),
+          { name: "eu", ledger: packLedger(ledgerOf(rules)) },
+          "run",
+        ),
+        commands: [],
+      });
+      const batch = [{ kind: "lobby", more: deep(levels) }];
+      fleet.feed({ kind: "inbox", batch, bytes: 2 * levels, sender: "mallory" });
+      fleet.tick();
+      expect(fleet.state().ledger.deadLetters).toMatchObject([
+        {
+          code: "EntryMalformed",
+          sender: "mallory",
+          message: expect.stringContaining("nested deeper") as string,
+        },
+      ]);
+    },
+  );
+
+  it("is no part of an order", () => {
+    const fleet = ending({ areWordsSigned: true });
+    const order = { hosts: [HOST], reason: "fan", more: deep(LEVELS) };
+    expect(refuseOrder(fleet.state(), "drain", order)).toMatchObject({ code: "BAD_INPUT" });
+  });
 });
 
 describe("a run that operators have changed", () => {

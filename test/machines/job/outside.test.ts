@@ -3,7 +3,11 @@ import type { PendingReason } from "../../../domain/lease/pending.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { answerCall } from "../../../machines/job/called-in.ts";
 import type { JobEvent } from "../../../machines/job/job-state.ts";
-import { EARLY_CALL_RULES, KEPT_CALL_RULES } from "../../../protocol/control-contract.ts";
+import {
+  EARLY_CALL_RULES,
+  KEPT_CALL_RULES,
+  UNASKED_CALL_RULES,
+} from "../../../protocol/control-contract.ts";
 import { failedBy, playJob, START_MS, type Play, type PlayedJob } from "./builders.ts";
 
 const QUEUE_FULL: PendingReason = {
@@ -140,6 +144,18 @@ describe("a call that the job cannot follow goes back to the lobby", () => {
       [2, undefined],
       [2, 7],
     ]);
+  });
+
+  test.each([
+    ["waits for other jobs", { after: [{ job: "a" }] }],
+    ["is held since its submission", { hold: true }],
+  ])("nor one that a reset tells again while it %s: it would be barred", (_why, file) => {
+    const job = playJob({ file });
+    const called = { ...job.job(), call: { seq: 1, credit: 7, round: 0 } };
+    const { call: _none, ...quiet } = called;
+    expect(answerCall(called).state).toEqual(quiet);
+    const former = { ...called, rules: UNASKED_CALL_RULES - 1 };
+    expect(answerCall(former).state.lane.queue).toMatchObject([{ exit: { seq: 1 } }]);
   });
 
   test("but not junk", () => {

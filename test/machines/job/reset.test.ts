@@ -104,3 +104,31 @@ it("keeps of an array's early grants only those of its own run", () => {
   admit(job, OWN, { array: { count: 4 } });
   expect(job.job().earlyGrants).toEqual([[offers[1]]]);
 });
+
+/** A run that was reset repeats what the run before did, and may not do anything else because of its own id. */
+it("asserts what it holds as the run that is asked, and lets go of it when its next run is asked", () => {
+  const job = playJob({ isEntering: true });
+  admit(job, FORMER);
+  job.feed(job.grant(1, { runId: FORMER }));
+  job.feed({ kind: "assert", question: { leases: [], runId: FORMER } });
+  job.deliver();
+  const asserted = job.told.flatMap(({ entry }) => (entry.kind === "assert" ? [entry.lease] : []));
+  expect(asserted).toMatchObject([{ runId: FORMER }]);
+  expect(job.open("has-lease")).toHaveLength(0);
+  job.feed({ kind: "assert", question: { leases: [], runId: OWN } });
+  job.deliver();
+  expect(job.told.filter(({ entry }) => entry.kind === "assert")).toHaveLength(1);
+  expect(job.open("has-lease").map(({ lease }) => lease)).toEqual(["lease-1"]);
+});
+
+it.each([undefined, null, 7, { leases: [] }, { runId: 7 }])(
+  "answers as itself a question that names no run: %j",
+  (question) => {
+    const job = playJob({ isEntering: true });
+    admit(job, OWN);
+    job.feed(job.grant(1, { runId: OWN }));
+    job.feed({ kind: "assert", question });
+    job.deliver();
+    expect(job.told.filter(({ entry }) => entry.kind === "assert")).toHaveLength(1);
+  },
+);

@@ -7,7 +7,7 @@ import { lobbyPlace } from "../../../machines/lobby/lobby-view.ts";
 import { lobbyMachine, openLobby } from "../../../machines/lobby/lobby.ts";
 import type { Lobby, LobbyCommand, LobbyEvent } from "../../../machines/lobby/lobby-state.ts";
 import { keyOf } from "../../../machines/lobby/queue.ts";
-import type { CallOrder } from "../../../protocol/lobby-contract.ts";
+import type { CallOrder, LobbyInput } from "../../../protocol/lobby-contract.ts";
 import { memoryStore, playLobby, RED, type PlayedLobby } from "./played-lobby.ts";
 
 const row = (number: number, given: Partial<LobbyRow> = {}): LobbyRow => ({
@@ -55,7 +55,7 @@ async function say(lobby: PlayedLobby, rows: readonly LobbyRow[], credits: reado
 }
 
 /** One step after the other; its activities are the test's. */
-function stepped(of: Pick<Lobby, "freesOne"> = {}) {
+function stepped(of: Pick<Lobby, "freesOne" | "forgetsCalls"> = {}) {
   let lobby = { ...openLobby({ fleet: "default", tenant: RED }, "run-1", 0), ...of };
   const open: LobbyCommand[] = [];
   return {
@@ -142,6 +142,62 @@ test("both credits of which a job has heard are free when it leaves, whoever els
   );
   // In runs of former releases the fleet gives the other one again after a minute.
   expect(calledAfter([0], { freesOne: true }).called).toHaveLength(1);
+});
+
+/** It was asked in the moment of its call, and asks anew; the lobby hears of the new request before it hears that the call was not followed. */
+describe("the credit of a job that is outside with a further request", () => {
+  const overtaken = (of: Pick<Lobby, "forgetsCalls"> = {}) => {
+    const played = stepped(of);
+    const { feed, lastCall } = played;
+    feed(news([row(1), row(2)], [7]), 10_000);
+    feed({ kind: "called", id: lastCall().id, gone: [] }, 10_000);
+    feed(news([row(1, { seq: 2, submittedAtMs: 9_000 })]), 10_000);
+    return played;
+  };
+  const leave = (seq: number): LobbyEvent => {
+    const { jobId: job, runId: run } = row(1);
+    return { kind: "leave", leave: { jobId: job, runId: run, seq, class: "training" } };
+  };
+
+  test.each([
+    { what: "comes back", of: {}, want: [2] },
+    { what: "was forgotten by runs of former releases", of: { forgetsCalls: true }, want: [1] },
+  ] as const)("$what when it leaves with the one that was called", ({ of, want }) => {
+    const { feed, lastCall } = overtaken(of);
+    feed(leave(1), 11_000);
+    expect(lastCall().calls.map(({ jobId: job }) => job)).toEqual(
+      want.map((number) => row(number).jobId),
+    );
+  });
+
+  test("is used where it leaves with the further one alone: it had followed the call", () => {
+    const { feed, lastCall, lobby } = overtaken();
+    feed(leave(2), 11_000);
+    expect(lastCall().calls).toMatchObject([{ jobId: row(1).jobId, credit: 7 }]);
+    expect(lobby().credits).toEqual([]);
+  });
+
+  test("calls in whoever is next when the fleet gives it again", () => {
+    const { feed, lastCall } = overtaken();
+    feed(news([], [7]), 90_000);
+    expect(lastCall().calls).toMatchObject([{ jobId: row(2).jobId, credit: 7 }]);
+  });
+
+  test("comes back in the next run of the lobby, too", () => {
+    const { feed, lobby } = overtaken();
+    for (let at = 0; lobby().end === undefined && at < 2_000; at += 1) {
+      feed({ kind: "junk" }, 20_000);
+      const { telling } = lobby();
+      if (telling !== undefined) feed({ kind: "told", id: telling.id, isHeard: true }, 20_000);
+    }
+    const next = lobby().end?.next;
+    if (next === undefined) throw new Error("the run goes on");
+    const carried: unknown = JSON.parse(JSON.stringify(next)); // as Temporal does
+    let after = openLobby(carried as LobbyInput, "run-2", 20_000);
+    for (const event of [leave(1), { kind: "tick" as const }])
+      after = lobbyMachine.step(after, event, 20_000).state;
+    expect(after.calling?.calls.get(7)?.row).toMatchObject({ jobId: row(2).jobId });
+  });
 });
 
 test.each([

@@ -105,4 +105,22 @@ describe("a served model", () => {
       { numRuns: 60 },
     );
   });
+
+  test("has jobs give way where its weights are kept, of those that lose the same", () => {
+    const shape = fleetShape([{ hosts: HOSTS }]);
+    const busy = shape.clusters
+      .flatMap((cluster) => cluster.hosts.map(({ id }) => id))
+      .reduce(
+        (before, id) => leased(before, { job: `held-${id}`, gpus: 4 }, gpus([id, 0b1111])),
+        readyLedger(shape),
+      );
+    const evictedFor = (keepers: readonly string[]): unknown => {
+      const keepersOf = () => new Set(keepers.map(parseHostId));
+      const waiting = inbox(busy, [ask({ gpus: 4, ...SERVED })], 600_000).ledger;
+      const { evict = [] } = decide(waiting, 600_000, { keepersOf });
+      return evict.map(({ lease }) => busy.leases.get(lease)?.gpus[0]?.host);
+    };
+    expect(evictedFor(["c0/h0"])).toEqual(["c0/h0"]);
+    expect(evictedFor(["c0/h1"])).toEqual(["c0/h1"]);
+  });
 });

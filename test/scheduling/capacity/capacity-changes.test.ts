@@ -21,7 +21,7 @@ import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { caseCount } from "../../support/case-count.ts";
 import { fleetShape, gpus, host, hostNames, leased, readyLedger } from "../builders.ts";
 import { openSet, reserved } from "../reservation/reservations.ts";
-import { drained, withReservations } from "../views.ts";
+import { drained, gpusDrained, withReservations } from "../views.ts";
 
 const SHAPE = fleetShape(
   [{ hosts: [{ cpus: 64 }, { cpus: 64, hostMemoryGiB: 512 }], powerWatts: 20_000 }],
@@ -70,15 +70,16 @@ const needs = fc.option(
   { nil: undefined },
 );
 
-/** Two leases that share no GPU, two reservations that share none, and perhaps a drained host. */
+/** Two leases that share no GPU, two reservations that share none, and perhaps a drained host, or drained GPUs. */
 const ledgers: fc.Arbitrary<Ledger> = fc
   .record({
     leases: splits,
     reservations: splits,
     needs: fc.tuple(needs, needs),
     isDrained: fc.boolean(),
+    broken: fc.nat(7),
   })
-  .map(({ leases, reservations, needs: [needA, needB], isDrained }) => {
+  .map(({ leases, reservations, needs: [needA, needB], isDrained, broken }) => {
     const [a, b] = disjoint(leases);
     const [x, y] = disjoint(reservations);
     const ledger = {
@@ -90,7 +91,8 @@ const ledgers: fc.Arbitrary<Ledger> = fc
         ]),
       ),
     };
-    return isDrained ? drained(ledger, "c0/h1") : ledger;
+    const whole = isDrained ? drained(ledger, "c0/h1") : ledger;
+    return broken === 0 ? whole : gpusDrained(whole, "c0/h0", broken);
   });
 
 const needing = ({ terms: _terms, ...lease }: Lease, resources: GpuNeed | undefined): Lease =>

@@ -165,7 +165,7 @@ describe("options", () => {
   });
 });
 
-test("hindered hosts are listed by what hinders them", () => {
+test("hosts that take no new work are listed by what hinders them", () => {
   const ledger = drained(readyLedger(fleetShape([{ hosts: [{}, {}, {}] }])), "c0/h0", "c0/h2");
   const { types } = optionsFor(openCapacity(ledger), pendingRequest(), 0);
   expect(types.map((type) => [...hinderedHosts(type)])).toEqual([

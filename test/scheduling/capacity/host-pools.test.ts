@@ -8,7 +8,7 @@ import {
   keptMask,
   largestHost,
   openPools,
-  setHostCondition,
+  setService,
   type Pool,
   type PoolHost,
 } from "../../../scheduling/capacity/host-pools.ts";
@@ -47,10 +47,12 @@ test("a host counts in each respect the GPUs that no obstacle of it hides", () =
   expect(counts()).toEqual([8, 8, 5, 5, 3]);
   expect(host.freeMask).toBe(0b1110_0000);
   expect(keptMask(host)).toBe(0b0001_1000);
-  setHostCondition(host, "silent");
+  setService(host, { hostCondition: undefined, drainedMask: 0b0001_0011 });
+  expect(counts()).toEqual([8, 5, 4, 3, 3]);
+  setService(host, { hostCondition: "silent", drainedMask: 0b0001_0011 });
   expect(counts()).toEqual([8, 0, 0, 0, 0]);
   expect(host.freeMask).toBe(0);
-  setHostCondition(host, undefined);
+  setService(host, { hostCondition: undefined, drainedMask: 0 });
   expect(counts()).toEqual([8, 8, 5, 5, 3]);
 });
 
@@ -67,6 +69,7 @@ describe("the tallies of a pool", () => {
     at: fc.nat(SIZES.length - 1),
     leasedMask: masks,
     reservedMask: masks,
+    drainedMask: masks,
     hostCondition: fc.constantFrom(undefined, undefined, "drained" as const, "silent" as const),
   });
 
@@ -74,11 +77,11 @@ describe("the tallies of a pool", () => {
     fc.assert(
       fc.property(fc.array(changes, { maxLength: 12 }), (all) => {
         const pool = only(pools([{ hosts: SIZES.map((gpus) => ({ gpus })) }]));
-        for (const { at, hostCondition, leasedMask, reservedMask } of all) {
+        for (const { at, hostCondition, drainedMask, leasedMask, reservedMask } of all) {
           const host: PoolHost | undefined = pool.hosts[at];
           if (host === undefined) throw new Error("no such host");
           const within = host.fullMask;
-          setHostCondition(host, hostCondition);
+          setService(host, { hostCondition, drainedMask: drainedMask & within });
           changeHost(host, {
             leasedMask: leasedMask & within,
             reservedMask: reservedMask & within,

@@ -40,16 +40,26 @@ const situations = fleets.chain((shape) =>
     shape: fc.constant(shape),
     others: fc.array(wishes, { maxLength: 3, size: "max" }),
     down: fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, fc.subarray([...hostNames(shape)])),
+    broken: fc.oneof(
+      { weight: 2, arbitrary: fc.constant([]) },
+      fc.array(fc.tuple(fc.constantFrom(...hostNames(shape)), fc.integer({ min: 1, max: 7 }))),
+    ),
     first: wishes,
     second: fc.oneof(wishes, fc.constant({ gpus: 1 })),
     nowMs: fc.constantFrom(0, 10, 60),
   }),
 );
 
+interface Situation {
+  readonly down: readonly string[];
+  /** Drained GPUs. */
+  readonly broken: readonly (readonly [host: string, mask: number])[];
+}
+
 function used(
   shape: Parameters<typeof readyLedger>[0],
   others: readonly RequestSpec[],
-  down: readonly string[],
+  { down = [], broken = [] }: Partial<Pick<Situation, "down" | "broken">>,
   running: readonly RequestSpec[] = [],
 ): Ledger {
   let ledger = readyLedger(shape);
@@ -73,7 +83,10 @@ function used(
     unconfirmedHosts: [],
   }));
   const { ledger: quiet } = inbox(ledger, ends);
-  return apply(quiet, { kind: "drain", hosts: down.map(host), reason: "test", nowMs: 0 }).ledger;
+  const reason = "test";
+  const some = apply(quiet, { kind: "drain", hosts: down.map(host), reason, nowMs: 0 }).ledger;
+  const parts = broken.map(([name, mask]) => ({ host: host(name), mask }));
+  return apply(some, { kind: "drain-gpus", gpus: parts, reason, nowMs: 0 }).ledger;
 }
 
 /** The law of nominate.ts, by enumeration. */
@@ -141,9 +154,11 @@ describe("one request", () => {
   test("is granted when any grant is worth it, at the size that makes most progress, else it waits by the right code", () => {
     const seen = new Map<string, number>();
     fc.assert(
-      fc.property(situations, ({ shape, others, down, first, nowMs }) => {
+      fc.property(situations, ({ shape, others, down, broken, first, nowMs }) => {
         const request = gangRequest({ ...first, job: "a" });
-        const { ledger } = inbox(used(shape, others, down), [{ kind: "request", request }]);
+        const { ledger } = inbox(used(shape, others, { down, broken }), [
+          { kind: "request", request },
+        ]);
         const { code, item } = answerOf(ledger, request.jobId, nowMs);
         const want = wantedCode(request, { ledger, nowMs });
         seen.set(want, (seen.get(want) ?? 0) + 1);
@@ -203,7 +218,7 @@ describe("a gang over several sites that accepts less", () => {
           constraints: { maxClusters: 3 },
         });
         const taken = busy.map((count) => ({ gpus: count }));
-        const { ledger } = inbox(used(shape, [], [], taken), [{ kind: "request", request }]);
+        const { ledger } = inbox(used(shape, [], {}, taken), [{ kind: "request", request }]);
         const world = { ledger, nowMs: 200 };
         const { item } = answerIn(
           decide(ledger, world.nowMs, {}, { policies: ANY_PLACE }),
@@ -234,7 +249,7 @@ describe("a second request of another tenant, behind one that waits", () => {
   test("starts exactly when a grant exists outside of the reservation of the first one", () => {
     const seen = new Map<string, number>();
     fc.assert(
-      fc.property(situations, ({ shape, others, down, first, second, nowMs }) => {
+      fc.property(situations, ({ shape, others, down, broken, first, second, nowMs }) => {
         const a = gangRequest({ ...first, priority: 0, job: "a", submittedAtMs: 0 });
         const b = gangRequest({
           ...second,
@@ -244,7 +259,7 @@ describe("a second request of another tenant, behind one that waits", () => {
           tenant: "no-other",
         });
         const { ledger } = inbox(
-          used(shape, others, down),
+          used(shape, others, { down, broken }),
           [a, b].map((request) => ({ kind: "request", request })),
         );
         const policies = { ...ANY_PLACE, queue: fifo };

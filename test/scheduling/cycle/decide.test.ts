@@ -387,6 +387,15 @@ describe("bounded work", () => {
     expect(plan).toMatchObject({ wakeAtMs: 1_005, stats: { method: "baseline" } });
   });
 
+  test("the baseline comes to a request behind thousands of as many tenants, none of which can start", () => {
+    const crowd = Array.from({ length: 7_000 }, (_, at) => ({
+      ...{ job: `j${at}`, tenant: `t${at}` },
+      constraints: { gpuTypes: ["GB300"] },
+    }));
+    const ledger = asking(readyLedger(shape), [...crowd, { job: "late", tenant: "other" }]);
+    expect(Object.keys(grants(decideBaseline(ledger, 5)))).toEqual(["late"]);
+  });
+
   test("a policy whose grant apply would refuse is a bug that does not get out", () => {
     const place = () => ({ gpus: gpus(["c0/h0", 1], ["c1/h0", 1]), candidates: 1 });
     const policies = { ...DECIDE_POLICIES, place };

@@ -198,6 +198,16 @@ function eventsOf(step: Step, session: Session, { at, nowMs }: { at: number; now
         ? { kind: "drain", hosts, reason: "test", nowMs }
         : { kind: "undrain", hosts: names.map(host), nowMs },
     );
+    const gpus = hosts.map((each) => ({ host: each, mask: step.drained ?? 0 }));
+    events.push(
+      step.drained % 3 === 0
+        ? {
+            kind: "undrain-gpus",
+            gpus: names.map((name) => ({ host: host(name), mask: 15 })),
+            nowMs,
+          }
+        : { kind: "drain-gpus", gpus, reason: "test", nowMs },
+    );
   }
   return events;
 }
@@ -212,7 +222,7 @@ describe("a session that follows its own plans", () => {
     { name: "easy", policies: easy, limits: SILENT },
     { name: "conservative", policies: conservative, limits: SILENT },
     { name: "drf", policies: drf, limits: SILENT },
-  ])("decides as decide does on the packed ledger: $name", { timeout: 300_000 }, (row) => {
+  ])("decides as decide does on the packed ledger: $name", (row) => {
     const { policies, limits } = row;
     fc.assert(
       fc.property(busyFleets, steps, (shape, all) => {

@@ -9,6 +9,7 @@ import { randomFrom } from "../../../lib/random.ts";
 import {
   FITTED,
   learnedStretch,
+  meanStart,
   scoreOf,
   stretched,
   stretchOf,
@@ -117,16 +118,21 @@ describe("a stretched interval", () => {
 
 describe("an estimate with the wait so far", () => {
   const HOUR_MS = 3_600_000;
-  const played = { fromMs: NOW_MS, medianMs: NOW_MS + HOUR_MS, toMs: NOW_MS + 8 * HOUR_MS };
+  const played = {
+    fromMs: NOW_MS,
+    medianMs: NOW_MS + HOUR_MS,
+    meanMs: NOW_MS + 2 * HOUR_MS,
+    toMs: NOW_MS + 8 * HOUR_MS,
+  };
   const hoursFor = (waitedMs: number): number => {
     const { medianMs } = withWait(played, { requestedAtMs: NOW_MS - waitedMs }, NOW_MS);
     return (medianMs - NOW_MS) / HOUR_MS;
   };
 
-  it("is as the plays say for a job that has just come, and later for one that has waited for longer than their median", () => {
+  it("is the mean of the plays for a job that has just come, and later for one that has waited for longer than that", () => {
     expect(hoursFor(0)).toBeCloseTo(2, 1);
     expect(hoursFor(HOUR_MS)).toBeCloseTo(2, 1);
-    expect(hoursFor(27 * HOUR_MS)).toBeCloseTo(6, 1);
+    expect(hoursFor(54 * HOUR_MS)).toBeCloseTo(6, 1);
   });
 
   it("keeps its order where the wait is longer than all plays, and stays as it is where most plays saw no start", () => {
@@ -134,7 +140,34 @@ describe("an estimate with the wait so far", () => {
     const { fromMs, medianMs, toMs } = withWait(played, day, NOW_MS);
     expect([fromMs, medianMs, toMs]).toEqual([fromMs, medianMs, toMs].sort((a, b) => a - b));
     const none = { fromMs: NOW_MS, medianMs: Infinity, toMs: Infinity };
-    expect(withWait(none, day, NOW_MS)).toEqual(none);
+    expect(withWait({ ...none, meanMs: 2 * NOW_MS }, day, NOW_MS)).toEqual(none);
+  });
+});
+
+describe("the mean of plays' starts", () => {
+  const MINUTE_MS = 60_000;
+  const DAY_MS = 86_400_000;
+
+  it.each([
+    ["of one play is its start", [MINUTE_MS], MINUTE_MS],
+    ["is geometric", [9 * MINUTE_MS, 100 * MINUTE_MS], 30 * MINUTE_MS],
+    ["counts a play without a start as one at the horizon", [Infinity], 30 * DAY_MS],
+    ["counts a start that is past as now", [-MINUTE_MS], 0],
+  ])("%s", (_, waitsMs, wantMs) => {
+    const starts = waitsMs.map((waitMs) => NOW_MS + waitMs);
+    expect((meanStart(starts, NOW_MS) - NOW_MS) / MINUTE_MS).toBeCloseTo(wantMs / MINUTE_MS, 0);
+  });
+
+  it("lies between the first and the last, and is the same in any order", () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 1e9 }), { minLength: 1 }), (waitsMs) => {
+        const starts = waitsMs.map((waitMs) => NOW_MS + waitMs);
+        const mean = meanStart(starts, NOW_MS);
+        expect(mean).toBeGreaterThanOrEqual(Math.min(...starts) - 1);
+        expect(mean).toBeLessThanOrEqual(Math.max(...starts) + 1);
+        expect(Math.abs(meanStart([...starts].reverse(), NOW_MS) - mean)).toBeLessThan(1);
+      }),
+    );
   });
 });
 
@@ -153,7 +186,7 @@ describe("calibration", () => {
 
   it("without any scores trusts the plays, with slack; a fleet without a past takes a trace's", () => {
     expect(stretchOf([])).toEqual({ from: -1, median: 0, to: 1 });
-    expect(learnedStretch([], { toMs: 2 * NOW_MS }, NOW_MS)).toEqual(FITTED);
+    expect(learnedStretch([], { medianMs: 2 * NOW_MS }, NOW_MS)).toEqual(FITTED);
   });
 
   it.each([
@@ -195,27 +228,47 @@ describe("calibration", () => {
 });
 
 describe("a fleet that keeps its last estimates", () => {
-  it("judges short plays by short ones, long ones by long ones, and endless ones by endless ones", () => {
+  it("judges short estimates by short ones, and long ones by long ones", () => {
     const kept = (waitMs: number, times: number): KeptEstimate => ({
       askedAtMs: NOW_MS,
-      fromMs: NOW_MS + Math.min(waitMs, 60_000),
-      medianMs: NOW_MS + Math.min(waitMs, 60_000),
+      fromMs: NOW_MS,
+      medianMs: NOW_MS + waitMs,
       toMs: NOW_MS + waitMs,
-      outcome: { kind: "started", atMs: NOW_MS + times * 60_000 },
+      outcome: { kind: "started", atMs: NOW_MS + times * waitMs },
     });
-    const own = [1, 2].flatMap(() =>
-      Array.from({ length: 64 }, (_, at) => {
-        const [waitMs = 0, times = 1] =
-          [[60_000, 1] as const, [86_400_000, 40] as const][at % 2] ?? [];
-        return kept(waitMs, times);
-      }),
+    const own = Array.from({ length: 128 }, (_, at) =>
+      at % 2 === 0 ? kept(60_000, 1) : kept(86_400_000, 4),
     );
-    const endless = Array.from({ length: 32 }, () => kept(Infinity, 0));
     const median = (waitMs: number): number =>
-      learnedStretch([...own, ...endless], { toMs: NOW_MS + waitMs }, NOW_MS).median;
-    expect(median(60_000)).toBeCloseTo((8 * FITTED.median) / 72, 2);
-    expect(median(86_400_000)).toBeGreaterThan(0.3);
-    expect(median(Infinity)).toBeLessThan(median(86_400_000));
+      learnedStretch(own, { medianMs: NOW_MS + waitMs }, NOW_MS).median;
+    expect(median(60_000)).toBeCloseTo(FITTED.median, 2);
+    expect(median(86_400_000)).toBeGreaterThan(1);
+  });
+
+  /** Estimates of minutes to weeks, and starts that are more or less so many hours after them. */
+  function wildEstimates(hourlyOf: (waitHours: number) => number): readonly KeptEstimate[] {
+    const random = randomFrom(7);
+    return Array.from({ length: 64 }, () => {
+      const waitHours = Math.exp(2 * random.normal());
+      const hours = hourlyOf(waitHours) * Math.exp(0.3 * random.normal());
+      const medianMs = NOW_MS + waitHours * 3_600_000;
+      const atMs = NOW_MS + hours * 3_600_000;
+      const outcome = { kind: "started", atMs } as const;
+      return { askedAtMs: NOW_MS, fromMs: NOW_MS, medianMs, toMs: medianMs, outcome };
+    });
+  }
+
+  it.each([
+    ["says nothing, draws it to the mean", () => 1, 4],
+    ["says all, leaves it where it is", (waitHours: number) => waitHours, 24],
+    ["goes not far enough, leaves it where it is", (waitHours: number) => waitHours ** 2, 24],
+  ])("whose middle %s", (_, hourlyOf, wantHours) => {
+    const own = wildEstimates(hourlyOf);
+    const day = { fromMs: NOW_MS, medianMs: NOW_MS + 86_400_000, toMs: NOW_MS + 86_400_000 };
+    const { medianMs } = stretched(day, NOW_MS, learnedStretch(own, day, NOW_MS));
+    const hours = (medianMs - NOW_MS) / 3_600_000;
+    expect(hours).toBeLessThan(wantHours * 1.5);
+    expect(hours).toBeGreaterThan(wantHours / 4);
   });
 
   /** Asked one after the other, each started before the next was asked; how the later ones of `counted` came out. */

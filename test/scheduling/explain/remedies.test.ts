@@ -82,6 +82,19 @@ describe("the cheapest change", () => {
     expect(first?.text).toMatch(text);
   });
 
+  it("is the end of a drain only where no GPU is drained by itself besides", () => {
+    const gpus = [{ host: host("c0/h0"), mask: 0b1 }];
+    const broken = fold(fleet([{}]), { kind: "drain-gpus", gpus, reason: "x", nowMs: 1 });
+    const both = fold(broken, { kind: "drain", hosts: [host("c0/h0")], reason: "x", nowMs: 1 });
+    const lifts = (ledger: Ledger, wanted: number) =>
+      changesFor(ledger, { gpus: wanted }).flatMap(({ kind, text }) =>
+        kind === "fleet" ? [text] : [],
+      );
+    expect(lifts(broken, 8)).toEqual(["undrain the GPUs of c0/h0"]);
+    expect(lifts(both, 7)).toEqual(["undrain c0/h0"]);
+    expect(lifts(both, 8)).toEqual([]);
+  });
+
   it("that costs others something is the lease that loses the least", () => {
     const two = cycle(
       fleet([{ hosts: [{}, {}] }]),

@@ -77,6 +77,16 @@ describe("a host", () => {
     { name: "whose queues carry the mark", status: { agent: agent("e1", MARK), isDrained: false } },
     { name: "that is drained", status: { isDrained: true, drainReason: "disk" } },
     { name: "that is drained without a word", status: { isDrained: true, drainReason: "" } },
+    {
+      name: "two of whose GPUs are drained",
+      status: {
+        isDrained: false,
+        gpuDrains: [
+          { mask: 0b100, reason: "heat", sinceMs: 5 },
+          { mask: 0b1, reason: "", sinceMs: 6 },
+        ],
+      },
+    },
     { name: "that is silent", status: { isDrained: false, fenceMs: 600_000, silentSinceMs: 0 } },
     { name: "that is fenced", status: { isDrained: false, isFenced: true, fencedAtMs: 7 } },
     { name: "fenced at no known time", status: { isDrained: true, isFenced: true } },

@@ -119,6 +119,7 @@ const STATUS: Required<HostStatus> = {
   agent: { epoch: "e", runQueue: "r", orderQueue: "o", address: "a" },
   isDrained: true,
   drainReason: "d",
+  gpuDrains: [{ mask: 2, reason: "g", sinceMs: 5 }],
   fenceMs: 1,
   silentSinceMs: 2,
   isFenced: true,

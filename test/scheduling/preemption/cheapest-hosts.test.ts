@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { gpuCountOf } from "../../../domain/lease/lease.ts";
+import { parseHostId } from "../../../domain/values/ids.ts";
 import { cheapestHosts } from "../../../scheduling/preemption/cheapest-hosts.ts";
 import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import type { VictimChoice } from "../../../scheduling/preemption/victim-choice.ts";
@@ -16,7 +17,12 @@ import { caseCount } from "../../support/case-count.ts";
 const SHAPE = fleetShape([{ hosts: [{}, {}] }]);
 
 /** Every lease may be evicted; its loss is by its job's name, one GPU-second a GPU unless `losses` says otherwise. */
-function found(ledger: Ledger, wanted: number, losses: Readonly<Record<string, number>> = {}) {
+function found(
+  ledger: Ledger,
+  wanted: number,
+  losses: Readonly<Record<string, number>> = {},
+  keepers: readonly string[] | (() => readonly string[]) = [],
+) {
   const { view, preemption } = viewOf(ledger, NOW_MS);
   const choice: VictimChoice = {
     isEmpty: () => false,
@@ -25,7 +31,10 @@ function found(ledger: Ledger, wanted: number, losses: Readonly<Record<string, n
     ordered: () => [],
   };
   const request = requestOf(ledger, "next");
-  const sets = cheapestHosts({ request, wanted, view, choice, book: preemption.victims });
+  const sets = cheapestHosts({
+    ...{ request, wanted, view, choice, book: preemption.victims },
+    keepers: () => new Set((typeof keepers === "function" ? keepers() : keepers).map(parseHostId)),
+  });
   return sets.map(({ host, victims, lost, gpus: count }) => ({
     host: host.id,
     jobs: jobsOf(victims).sort(),
@@ -75,6 +84,21 @@ describe("the sets of victims", () => {
     ]);
   });
 
+  test("go by what hosts keep of the gang's model where loss and GPUs are equal, and never before them", () => {
+    const held: readonly Held[] = [
+      ["a", gpus(["c0/h0", 0b0000_0111])],
+      ["b", gpus(["c0/h0", 0b1111_1000])],
+      ["c", gpus(["c0/h1", 0b0000_0111])],
+      ["d", gpus(["c0/h1", 0b1111_1000])],
+    ];
+    const ledger = busyLedger(SHAPE, held, [NEXT]);
+    const firstHost = (keepers: readonly string[], { a = 3, c = 3 } = {}) =>
+      found(ledger, 3, { a, c, b: Infinity, d: Infinity }, keepers)[0]?.host;
+    expect(firstHost([])).toBe("c0/h1");
+    expect(firstHost(["c0/h0"])).toBe("c0/h0");
+    expect(firstHost(["c0/h0"], { a: 4 })).toBe("c0/h1");
+  });
+
   test("are none on hosts that are too small, drained, or have room already", () => {
     const hostsFor = (ledger: Ledger, wanted: number) =>
       found(ledger, wanted).map(({ host }) => host);
@@ -118,6 +142,39 @@ test("every set suffices, and without any of its victims it would not", () => {
         const names = Object.entries(lossOf).filter(([job]) => jobs.some((each) => each === job));
         expect(lost).toBe(names.reduce((sum, [, loss]) => sum + loss, 0));
       }
+    }),
+    { numRuns: caseCount(40) },
+  );
+});
+
+test.each([
+  { loss: "the same", losses: {}, want: 1 },
+  { loss: "less on one", losses: { a: 2, b: 3, c: 4 }, want: 0 },
+])("who keeps the model is asked $want times where $loss is lost", ({ losses, want }) => {
+  const shape = fleetShape([{ hosts: [{}, {}, {}] }]);
+  const held = ["a", "b", "c"].map((job, at): Held => [job, gpus([`c0/h${at}`, 0b1111])]);
+  let times = 0;
+  const keepers = (): readonly string[] => {
+    times += 1;
+    return ["c0/h1"];
+  };
+  const [first] = found(busyLedger(shape, held, [{ ...NEXT, gpus: 5 }]), 5, losses, keepers);
+  expect([first?.host, times]).toEqual([want === 1 ? "c0/h1" : "c0/h0", want]);
+});
+
+test("hosts go by loss, GPUs and what they keep, as a sort by these three says", () => {
+  const loss = fc.integer({ min: 1, max: 2 });
+  const shape = fleetShape([{ hosts: [{}, {}, {}, {}] }]);
+  const hosts = ["c0/h0", "c0/h1", "c0/h2", "c0/h3"];
+  const held = hosts.map((host): Held => [host, gpus([host, 0b1111])]);
+  const ledger = busyLedger(shape, held, [{ ...NEXT, gpus: 5 }]);
+  fc.assert(
+    fc.property(fc.tuple(loss, loss, loss, loss), fc.subarray(hosts), (losses, keepers) => {
+      const lossOf = Object.fromEntries(hosts.map((host, at) => [host, losses[at] ?? 1]));
+      const sets = found(ledger, 5, lossOf, keepers);
+      const rank = (host: string): number =>
+        2 * (lossOf[host] ?? 0) + Number(!keepers.includes(host));
+      expect(sets.map(({ host }) => rank(host))).toEqual(hosts.map(rank).sort((a, b) => a - b));
     }),
     { numRuns: caseCount(40) },
   );

@@ -133,7 +133,7 @@ describe("the necessary condition for a better reservation", () => {
       { numRuns: 600 },
     );
     expect(Math.min(yes, no)).toBeGreaterThan(30);
-  }, 300_000);
+  });
 
   function isToldBetter(
     ledger: Ledger,

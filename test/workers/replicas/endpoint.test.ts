@@ -88,10 +88,13 @@ class FakeJobs implements ReplicaJobs {
     const replica = this.#of(id);
     replica.isDraining = true;
     while (replica.under.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    this.kill(id);
+    // By now it may be cancelled as well.
+    FakeJobs.#end(replica);
   }
   kill(id: string): void {
-    const replica = this.#of(id);
+    FakeJobs.#end(this.#of(id));
+  }
+  static #end(replica: FakeReplica): void {
     delete replica.url;
     replica.server?.close();
     replica.server?.closeAllConnections();
@@ -148,32 +151,49 @@ async function opened(
 const post = (url: string, path = "/infer", body = "{}"): Promise<Response> =>
   fetch(`${url}${path}`, { method: "POST", body });
 
+/** Replicas are cancelled, preempted or moved. */
+async function upset(jobs: FakeJobs, times: number): Promise<void> {
+  const random = randomFrom(7, "events");
+  for (let event = 0; event < times;) {
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    const up = [...jobs.replicas].filter(([, { url: at }]) => at !== undefined);
+    const [id] = up[random.below(Math.max(1, up.length))] ?? [];
+    if (id === undefined) continue;
+    event += 1;
+    if (event % 5 === 4) {
+      await jobs.cancel(id);
+      continue;
+    }
+    await jobs.drain(id);
+    if (event % 2 === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+    if (jobs.replicas.has(id)) await jobs.start(id);
+  }
+}
+
 describe("an endpoint", () => {
+  it("keeps idle connections for longer than clients rest between requests, and says so", async () => {
+    const { url } = await opened();
+    const { headers } = await fetch(`${url}/healthz`);
+    expect(headers.get("keep-alive")).toBe("timeout=75");
+  });
+
   it("loses no request over 50 preemptions, moves and scale-downs under load", async () => {
     const { url, jobs, counts } = await opened();
-    const random = randomFrom(7, "events");
     const answers: Promise<string>[] = [];
     const load = setInterval(() => {
       const path = answers.length % 3 === 0 ? "/stream" : "/infer";
       answers.push(
-        post(url, path).then(async (answer) => `${String(answer.status)} ${await answer.text()}`),
+        post(url, path).then(
+          async (answer) => `${String(answer.status)} ${await answer.text()}`,
+          String,
+        ),
       );
     }, 8);
-    for (let event = 0; event < 50;) {
-      await new Promise((resolve) => setTimeout(resolve, 60));
-      const up = [...jobs.replicas].filter(([, { url: at }]) => at !== undefined);
-      const [id] = up[random.below(Math.max(1, up.length))] ?? [];
-      if (id === undefined) continue;
-      event += 1;
-      if (event % 5 === 4) {
-        await jobs.cancel(id);
-        continue;
-      }
-      await jobs.drain(id);
-      if (event % 2 === 0) await new Promise((resolve) => setTimeout(resolve, 50));
-      if (jobs.replicas.has(id)) await jobs.start(id);
+    try {
+      await upset(jobs, 50);
+    } finally {
+      clearInterval(load);
     }
-    clearInterval(load);
     const got = await Promise.all(answers);
     expect(got.length).toBeGreaterThan(100);
     const want = ["200 whole", "200 data: 1\n\ndata: 2\n\ndata: [DONE]\n\n"];

@@ -118,6 +118,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a job forgets the hosts that it could not reach when it stopped",
+    seenAt: 82_000_005,
+    climate: "ruthless",
     planted: {
       job: (machine) => ({
         ...machine,
@@ -219,7 +221,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a delivery that gave up counts as delivered",
-    seenAt: 13,
+    seenAt: 12,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({

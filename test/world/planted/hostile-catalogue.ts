@@ -54,4 +54,16 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
       }),
     },
   },
+  {
+    name: "a run that was reset starts what the run before was granted",
+    seenAt: 81_000_050,
+    climate: "ruthless",
+    planted: { agent: { mayOrder: ({ workflowRunId }, sender) => workflowRunId === sender } },
+  },
+  {
+    name: "a host reports a batch for another one of its number",
+    seenAt: 81_000_179,
+    climate: "ruthless",
+    planted: { agent: { isOrdered: () => true } },
+  },
 ];

@@ -78,7 +78,37 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     planted: { job: under(7, ({ call }) => call !== undefined) },
   },
   {
+    name: "a job that waits for others leaves its lobby for a call to the run before a reset",
+    seenAt: 81_000_015,
+    climate: "ruthless",
+    planted: {
+      job: under(8, ({ call, stage }) => call !== undefined && stage.kind === "following"),
+    },
+  },
+  {
+    name: "a job that was reset answers a question to the run before as itself",
+    seenAt: 81_000_004,
+    climate: "ruthless",
+    planted: { job: under(8, ({ lane }) => lane.isAsked || lane.isAnswering) },
+  },
+  {
+    name: "an array that was reset answers a question to the run before as itself",
+    seenAt: 81_000_006,
+    climate: "ruthless",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (array, event, nowMs) => {
+          const { state, commands } = machine.step({ ...array, rules: 8 }, event, nowMs);
+          return { state: { ...state, rules: array.rules }, commands };
+        },
+      }),
+    },
+  },
+  {
     name: "a job leaves its lobby for a call of a later request",
+    seenAt: 81_000_008,
+    climate: "ruthless",
     planted: { job: under(5, ({ call, seq }) => call !== undefined && call.seq > seq) },
   },
   {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { PublishedPolicy } from "../../../../domain/bandwidth/collective-evidence.ts";
 import { policyText } from "../../../../tuning/policy-file.ts";
 import type { CollectiveTunerView } from "../../../../protocol/messages.ts";
+import { listingServer } from "../../../support/listing-server.ts";
 import { run } from "../../run.ts";
 
 const TEXT = policyText({
@@ -67,12 +68,11 @@ const RUNNING: ReadonlyMap<string, CollectiveTunerView> = new Map([
 
 function outside() {
   const updated: string[] = [];
+  const running = [...RUNNING.keys()].map((workflowId) => ({ execution: { workflowId } }));
   const temporal = {
+    ...listingServer([running]),
     withDeadline: (_: number, call: () => unknown) => call(),
     workflow: {
-      async *list() {
-        for (const workflowId of RUNNING.keys()) yield await Promise.resolve({ workflowId });
-      },
       getHandle: (id: string) => ({
         query: () => Promise.resolve(RUNNING.get(id)),
         executeUpdate: () => {

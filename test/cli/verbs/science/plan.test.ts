@@ -93,6 +93,8 @@ test.each([
   { words: ["--gpus", "a:8"], want: undefined },
   { words: ["--gpus", "a:4,b:4"], want: "1 GB/s over the network card of each host of local" },
   { words: ["--gpus", "a:4,b:4", "--fabric", "12.5"], want: undefined },
+  // A card without NVLink.
+  { words: ["--gpus", "a:4:L40S"], want: "4 GB/s between the GPUs of a" },
   {
     words: ["--gpus", "eu/a:4,us/b:4", "--fabric", "9"],
     want: "0.625 GB/s and 10 ms between eu and us",

@@ -79,6 +79,25 @@ describe("the audit", () => {
     });
   });
 
+  it("says on a narrow terminal whole what was refused and why, in no line that a sender has written", async () => {
+    const order = "stopTasks of nightly-evaluation-of-the-large-model-7";
+    const why = `the fleet has signed no ticket for it, and ${"x".repeat(90)} is none`;
+    const sender = "mallory\n2026-01-01 00:00:00 UTC  1  alice";
+    const rows = [{ sender, times: 3, order, why, atMs: NOW_MS }];
+    mkdirSync(join(root, "narrow", "refused"), { recursive: true });
+    writeFileSync(join(root, "narrow", "refused", "orbweaver-jobs.json"), JSON.stringify(rows));
+    const outside = { env: { ORBWEAVER_STATE_DIR: root }, nowMs: NOW_MS };
+    const on = { ...outside, isTerminal: true, columns: 80 };
+    const { stdout } = await run(["audit", "--fleet", "narrow"], on);
+    for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout).not.toMatch(/^\s*2026-01-01/m);
+    expect(stdout.replaceAll(/\s+/g, "")).toContain(`${order}: ${why}`.replaceAll(" ", ""));
+    const piped = await run(["audit", "--fleet", "narrow"], outside);
+    expect(piped.stdout).toContain(
+      `3  ${sender.replace("\n", "\\n")}  orbweaver-jobs  ${order}: ${why}`,
+    );
+  });
+
   it("ends with 1 where a line was changed", async () => {
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace("train-7", "train-8"));

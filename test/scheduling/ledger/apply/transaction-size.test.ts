@@ -181,7 +181,7 @@ describe("what a fleet carries", () => {
       }),
       { numRuns: caseCount(6) },
     );
-  }, 120_000);
+  });
 
   test("is full of large requests long before the last of 300 has come, and still takes what it must", () => {
     const small = times(12, (n) => ask({ job: `small-${n}` }));

@@ -4,11 +4,19 @@ import { describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../../domain/fleet/fleet.ts";
 import { JOB_CLASSES, type JobClass } from "../../../../domain/job/job.ts";
 import { gpuCountOf } from "../../../../domain/lease/lease.ts";
+import { jobId } from "../../../../domain/values/ids.ts";
 import { apply } from "../../../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../../../scheduling/ledger/codec.ts";
 import type { Ledger } from "../../../../scheduling/ledger/ledger.ts";
 import { openSession } from "../../../../scheduling/cycle/live-scheduler.ts";
-import { openBook, settle } from "../../../../scheduling/ledger/rules/service-account.ts";
+import {
+  isIdleFlow,
+  noteLease,
+  noteRequest,
+  openBook,
+  settle,
+  type ServiceBook,
+} from "../../../../scheduling/ledger/rules/service-account.ts";
 import { deficitsOf } from "../../../../scheduling/fairness/flow-deficits.ts";
 import { fleets } from "../../arbitraries.ts";
 import {
@@ -16,6 +24,7 @@ import {
   ask,
   end,
   fleetShape,
+  gangRequest,
   gpus,
   grantItem,
   inbox,
@@ -203,4 +212,104 @@ test("flows that are idle and behind are forgotten when there are too many: they
   expect(ledger.service?.flows.size).toBeLessThan(20);
   expect(flowOf(ledger, "training t500")?.virtualSeconds).toBeCloseTo(109.9);
   expect(flowOf(ledger, "training t600")?.virtualSeconds).toBeCloseTo(109.9);
+});
+
+/** `raise` and what it forgets, as the account's page writes them: over all flows. */
+function lift(book: ServiceBook, flow: string): void {
+  const parent = flow.includes(" ") ? (flow.split(" ")[0] ?? "") : "";
+  const waiting = book.waiting.get(parent);
+  if (waiting?.has(flow) === true) return;
+  const stands = (of: string): number => book.flows.get(of)?.virtualSeconds ?? 0;
+  const siblings = [...book.flows.keys()].filter((of) =>
+    parent === "" ? !of.includes(" ") : of.startsWith(`${parent} `),
+  );
+  const floor =
+    waiting === undefined
+      ? Math.max(0, ...siblings.map(stands))
+      : Math.min(...[...waiting.keys()].map(stands));
+  const { receivedGpuSeconds = 0 } = book.flows.get(flow) ?? {};
+  if (stands(flow) < floor) book.flows.set(flow, { receivedGpuSeconds, virtualSeconds: floor });
+  if (book.flows.size <= 1_000) return;
+  for (const of of siblings) if (isIdleFlow(book, of) && stands(of) < floor) book.flows.delete(of);
+}
+
+test("the least that is remembered is the least, and what is forgotten is what is idle behind it", () => {
+  const [leased] = RUNNING.leases.values();
+  if (leased === undefined) throw new Error("nothing runs");
+  const { shape } = READY;
+  const waitingOf = (tenant: string) => ({
+    ...gangRequest({ job: `j-${tenant}`, tenant }),
+    arrival: 1,
+  });
+  /** So many others that there are too many flows, if they wait; else they are few. */
+  const opened = (doOthersWait: boolean): ServiceBook => {
+    const others = Array.from({ length: doOthersWait ? 1_000 : 10 }, (_, at) => `other-${at}`);
+    const requests = new Map(
+      (doOthersWait ? others : []).map((tenant) => [jobId(tenant), waitingOf(tenant)] as const),
+    );
+    const flows = new Map(
+      others.map((tenant, at) => [
+        `training ${tenant}`,
+        { receivedGpuSeconds: at, virtualSeconds: 5 + (at % 7) },
+      ]),
+    );
+    return openBook({ shape, leases: new Map(), requests, service: { atMs: 0, flows } });
+  };
+  const steps = fc.array(
+    fc.record({
+      kind: fc.constantFrom("asks", "leaves", "starts", "ends"),
+      tenant: fc.constantFrom("a", "b", "c"),
+      seconds: fc.integer({ min: 0, max: 3 }),
+    }),
+    { minLength: 10, maxLength: 40 },
+  );
+  fc.assert(
+    fc.property(fc.boolean(), steps, (doOthersWait, drawn) => {
+      const book = opened(doOthersWait);
+      const plain = opened(doOthersWait);
+      const [waits, runs] = [new Set<string>(), new Set<string>()];
+      let nowMs = 0;
+      for (const { kind, tenant, seconds } of drawn) {
+        nowMs += seconds * 1_000;
+        const request = waitingOf(tenant);
+        const lease = { ...leased, tenant: request.tenant };
+        for (const each of [book, plain]) settle(each, nowMs);
+        if (kind === "asks" && !waits.has(tenant)) {
+          waits.add(tenant);
+          lift(plain, "training");
+          lift(plain, `training ${tenant}`);
+          for (const each of [book, plain]) noteRequest(each, undefined, request);
+        } else if (kind === "leaves" && waits.delete(tenant))
+          for (const each of [book, plain]) noteRequest(each, request, undefined);
+        else if (kind === "starts" && !runs.has(tenant)) {
+          runs.add(tenant);
+          for (const each of [book, plain]) noteLease(each, undefined, lease);
+        } else if (kind === "ends" && runs.delete(tenant))
+          for (const each of [book, plain]) noteLease(each, lease, undefined);
+        plain.least.clear();
+        plain.idleFrom.clear();
+        const standings = ({ flows }: ServiceBook) => [
+          flows.size,
+          ...["training", ...[..."abc"].map((each) => `training ${each}`)].map((flow) =>
+            flows.get(flow),
+          ),
+        ];
+        expect(standings(book)).toEqual(standings(plain));
+      }
+    }),
+    {
+      numRuns: caseCount(300),
+      examples: [
+        [
+          false,
+          (
+            ["asks a", "asks b", "starts a", "asks c", "leaves b", "leaves c", "asks b"] as const
+          ).map((step) => {
+            const [kind, tenant] = step.split(" ") as ["asks", "a"];
+            return { kind, tenant, seconds: 1 };
+          }),
+        ],
+      ],
+    },
+  );
 });

@@ -1,0 +1,146 @@
+/**
+ * @file Words as large as Temporal takes them, in the form of proven ones: to the runs beside a fleet, and to a job whose history is read afterwards.
+ * Runs go on, and their next ones begin. Deep words to a fleet are played on its machine (`test/machines/fleet/run-end.test.ts`).
+ */
+
+import { defaultPayloadConverter, type Payload } from "@temporalio/common";
+import { randomBytes, randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { tenantId } from "../../domain/values/ids.ts";
+import {
+  BANDWIDTH_MODEL_WORKFLOW,
+  bandwidthModelWorkflowId,
+  COLLECTIVE_TUNER_WORKFLOW,
+  collectiveTunerWorkflowId,
+  disbelievedQuery,
+  JOB_TASK_QUEUE,
+  LINK_MONITOR_WORKFLOW,
+  linkMonitorWorkflowId,
+  LOBBY_WORKFLOW,
+  lobbyWorkflowId,
+  PRESENCE_WORKFLOW,
+  presenceWorkflowId,
+  PROOF_HEADER,
+} from "../../protocol/messages.ts";
+import { formatProof, PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+});
+afterAll(() => world.stop());
+
+/** The server takes 2 MiB, frames included. */
+const MOST_BYTES = 2 * 1024 * 1024 - 200;
+const heavy = (): Payload => ({
+  metadata: { encoding: Buffer.from("binary/plain") },
+  // Nothing that a codec could make smaller.
+  data: randomBytes(MOST_BYTES),
+});
+/** Of the right form, by keys of nobody. */
+const forgedProof = (): string =>
+  formatProof({
+    role: "agent",
+    key: `ed25519:${"k".repeat(43)}`,
+    atMs: Date.now(),
+    nonce: randomBytes(16).toString("base64url"),
+    signature: "s".repeat(86),
+  });
+
+const signal = (workflowId: string, signalName: string, value: Payload) =>
+  world.temporal.workflowService.signalWorkflowExecution({
+    ...{
+      namespace: world.temporal.options.namespace,
+      requestId: randomUUID(),
+      identity: "mallory",
+    },
+    ...{ workflowExecution: { workflowId }, signalName, input: { payloads: [value] } },
+    header: { fields: { [PROOF_HEADER]: defaultPayloadConverter.toPayload(forgedProof()) } },
+  });
+
+const TENANT = tenantId("nobody");
+const TOPOLOGY = {
+  cluster: "alpha",
+  name: "1x2-H100",
+  nodes: 1,
+  ranks: 2,
+  hasNvlink: false,
+  hasNvlinkSharp: false,
+};
+const rules = PROVEN_LEARNER_RULES;
+const ATTENDANTS = [
+  [PRESENCE_WORKFLOW, "announce", () => presenceWorkflowId(world.fleet, "alpha"), {}],
+  [
+    LOBBY_WORKFLOW,
+    "lobby-news",
+    () => lobbyWorkflowId(world.fleet, TENANT),
+    { tenant: TENANT, isProofAsked: true },
+  ],
+  [
+    BANDWIDTH_MODEL_WORKFLOW,
+    "measured",
+    () => bandwidthModelWorkflowId(world.fleet, "alpha"),
+    { cluster: "alpha", rules },
+  ],
+  [LINK_MONITOR_WORKFLOW, "arrived", () => linkMonitorWorkflowId(world.fleet), { rules }],
+] as const;
+const COUNT = 3;
+const REPORT = "report-rewards";
+
+const begun = async (type: string, workflowId: string, input: object) => {
+  await world.temporal.workflow.start(type, {
+    workflowId,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet: world.fleet, ...input }],
+    workflowIdConflictPolicy: "USE_EXISTING",
+    memo: { fleet: world.fleet },
+  });
+  return world.temporal.workflow.getHandle(workflowId);
+};
+
+/** A word that fits into a signal, but not into the activity that is to check it, would fail each task of the run. */
+it.each(ATTENDANTS)(
+  "%s does not believe the largest %s there is, and goes on",
+  async (type, name, idOf, input) => {
+    const run = await begun(type, idOf(), input);
+    await signal(idOf(), name, heavy());
+    // A task that fails is tried again at once, and stays open.
+    await expect
+      .poll(async () => (await run.describe()).raw.pendingWorkflowTask ?? undefined)
+      .toBeUndefined();
+    expect((await run.describe()).status.name).toBe("RUNNING");
+    await run.query(disbelievedQuery);
+  },
+);
+
+it("a tuner refuses the largest report there is, and answers the next", async () => {
+  const workflowId = collectiveTunerWorkflowId(world.fleet, TOPOLOGY);
+  const run = await begun(COLLECTIVE_TUNER_WORKFLOW, workflowId, { topology: TOPOLOGY, rules });
+  const numbers = { step: 1, version: 1, minBytes: 1, maxBytes: 1, calls: 1, micros: 1 };
+  const more = randomBytes(0.7 * MOST_BYTES).toString("base64");
+  const reward = { ...numbers, arm: "auto", collective: "AllReduce", more };
+  const order = { hasOverlap: false, run: "r", rewards: [reward] };
+  await expect(
+    run.executeUpdate<unknown, [unknown, string?]>(REPORT, { args: [order, forgedProof()] }),
+  ).rejects.toMatchObject({
+    cause: { message: expect.stringContaining("larger ones are not read") as string },
+  });
+  expect(
+    await run.executeUpdate<unknown, [unknown, string?]>(REPORT, {
+      args: [{ ...order, rewards: [] }],
+    }),
+  ).toBeDefined();
+});
+
+it("the history of a job that was told heavy words is read by whoever asks", async () => {
+  const { jobId } = await world.orbweaver.submit({
+    ...{ name: "waits", hold: true },
+    ...{ gang: { gpus: 1 }, run: { command: ["true"] } },
+  });
+  // A page of a history has them all: more than the 4 MiB that Temporal's client takes by itself.
+  for (let count = 0; count < COUNT; count += 1) await signal(jobId, "x", heavy());
+  const { code, stderr } = await world.cli(["audit", "--job", jobId, "--json"]);
+  expect(code, stderr).toBe(0);
+  await world.orbweaver.job(jobId).cancel();
+});

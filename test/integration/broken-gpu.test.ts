@@ -1,0 +1,192 @@
+/**
+ * @file A GPU of which the driver tells a fault, on a live fleet: it leaves the pool, the job on it goes on elsewhere, the one beside it stays, and jobs run on it
+ * again when the fault has ended. The machine's driver is a stand-in, mounted for the fleet's processes alone. Skipped by name where there is no root.
+ */
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { NVML_VARIABLE } from "../../agent/system/gpu-driver.ts";
+import { cliOf } from "../support/own-cli.ts";
+import { kill, pidsWith } from "../support/processes.ts";
+import { removeFolder } from "../support/remove-folder.ts";
+import { canStandInDriver, standInDriver, type StandInDriver } from "../support/stand-in-driver.ts";
+import { standInNvidiaSmi } from "../support/stand-in-nvidia-smi.ts";
+
+const FLEET = "broken";
+const DEVICE = "NVIDIA H100 80GB HBM3";
+const MACHINE = `machine/${hostname()}`;
+const FLEET_FILE = `name: ${FLEET}
+clusters:
+  - name: machine
+    site: here
+    jurisdiction: EU
+    hosts:
+      - { name: "${hostname()}", gpus: 2, type: H100 }
+  - name: spare
+    site: here
+    jurisdiction: EU
+    simulated: true
+    hosts:
+      - { name: s1, gpus: 1, type: H100 }
+`;
+const JOBS = ["one", "two"];
+
+let dir = "";
+let driver: StandInDriver | undefined;
+const cli = cliOf(FLEET, () => join(dir, "state"));
+/** On the machine with the stand-in driver. */
+const up = (...words: readonly string[]): Promise<string> =>
+  cliOf(FLEET, () => join(dir, "state"), driver?.before)("up", "--always-on", ...words);
+
+/** The driver counts uncorrected errors on these GPUs, and on no others. */
+function errorsOn(...broken: readonly number[]): void {
+  const gpus = [0, 1].map((at) => ({ device: DEVICE, uncorrected: broken.includes(at) ? 2 : 0 }));
+  standInNvidiaSmi(join(dir, "bin"), { gpus });
+}
+
+/** Of the machine's own host. */
+const agentPid = (): number | undefined =>
+  pidsWith(`ORBWEAVER_STATE_DIR=${join(dir, "state")}`).find((pid) =>
+    readFileSync(`/proc/${pid}/cmdline`, "latin1").includes("--role\0agent\0--cluster\0machine\0"),
+  );
+const shown = async <Shown>(...words: readonly string[]): Promise<Shown> =>
+  JSON.parse(await cli(...words, "--json")) as Shown;
+
+interface ShownHost {
+  readonly id: string;
+  readonly isDrained?: boolean;
+  readonly gpuDrains?: readonly { readonly gpus: readonly number[]; readonly reason: string }[];
+}
+
+async function drained() {
+  const { clusters } = await shown<{
+    readonly clusters: readonly { readonly hosts: readonly ShownHost[] }[];
+  }>("fleet", "show");
+  return clusters
+    .flatMap(({ hosts }) => hosts)
+    .filter(({ isDrained, gpuDrains }) => isDrained === true || gpuDrains !== undefined)
+    .map(({ id, isDrained, gpuDrains = [] }) => ({
+      id,
+      isDrained,
+      gpus: gpuDrains.map(({ gpus, reason }) => ({ gpus, reason })),
+    }));
+}
+
+/** Where each run of the job is, or was, and how it ended. */
+async function runsOf(job: string) {
+  const { attempts } = await shown<{
+    readonly attempts: readonly {
+      readonly gpus: readonly { readonly host: string; readonly mask: number }[];
+      readonly end?: string;
+      readonly cause?: { readonly code: string };
+    }[];
+  }>("status", job);
+  return attempts.map(({ gpus: [at], end, cause }) => ({
+    ...{ host: at?.host, mask: at?.mask },
+    ...{ end, cause: cause?.code },
+  }));
+}
+
+describe.runIf(canStandInDriver())("a broken GPU (needs root)", () => {
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), "orbweaver-broken-"));
+    const bin = join(dir, "bin");
+    vi.stubEnv(NVML_VARIABLE, "off");
+    vi.stubEnv("PATH", `${bin}:${process.env["PATH"] ?? ""}`);
+    errorsOn();
+    driver = standInDriver(
+      dir,
+      [0, 1].map((at) => ({
+        busId: `0000:${at + 1}8:00.0`,
+        uuid: `GPU-0000000${at}-1111-2222-3333-444444444444`,
+        minor: at,
+      })),
+    );
+    const file = join(dir, "fleet.yaml");
+    writeFileSync(file, FLEET_FILE);
+    await up(file);
+  });
+  afterAll(async () => {
+    await cli("down", "--stop-jobs").catch(() => undefined);
+    vi.unstubAllEnvs();
+    removeFolder(dir);
+  });
+
+  it("comes back by itself when its errors have ended; the job that left it was not charged, and the next ones run on it", async () => {
+    await cli("drain", "spare/s1");
+    // Its one attempt (`retry`): a loss that is charged would end it.
+    await cli("submit", "--key", "leaves", "--gpus", "1", "--", "sleep", "3600");
+    await expect.poll(() => runsOf("leaves")).toMatchObject([{ host: MACHINE, end: undefined }]);
+    const [{ mask = 0 } = {}] = await runsOf("leaves");
+    const gpu = mask - 1;
+    // No record of the kernel's log: the driver's answer alone, for which it is asked once a minute.
+    errorsOn(gpu);
+    await expect
+      .poll(drained)
+      .toContainEqual(
+        expect.objectContaining({ id: MACHINE, gpus: [expect.objectContaining({ gpus: [gpu] })] }),
+      );
+    await expect
+      .poll(() => runsOf("leaves"))
+      .toMatchObject([
+        { host: MACHINE, mask, cause: "HOST_LOST" },
+        { host: MACHINE, mask: 3 - mask, end: undefined },
+      ]);
+    errorsOn();
+    await expect.poll(async () => (await drained()).map(({ id }) => id)).toEqual(["spare/s1"]);
+    await cli("kill", "leaves");
+    await cli("submit", "--key", "returns", "--gpus", "2", "--", "sleep", "3600");
+    await expect
+      .poll(() => runsOf("returns"))
+      .toMatchObject([{ host: MACHINE, mask: 3, end: undefined }]);
+    await cli("kill", "returns");
+    await cli("undrain", "spare/s1");
+  });
+
+  it("stays out over a restart of its agent with the same reason, and is back with one that finds it mended", async () => {
+    errorsOn(1);
+    await expect.poll(drained).toMatchObject([{ id: MACHINE, gpus: [{ gpus: [1] }] }]);
+    const before = await drained();
+    kill(agentPid() ?? 0);
+    await expect.poll(agentPid).toBeUndefined();
+    await up();
+    expect(await drained()).toEqual(before);
+    kill(agentPid() ?? 0);
+    await expect.poll(agentPid).toBeUndefined();
+    errorsOn();
+    await up();
+    await expect.poll(drained).toEqual([]);
+    await cli("submit", "--wait", "--gpus", "2", "--", "true");
+  });
+
+  it("is drained by the driver's own errors; the job on it goes on elsewhere, and the one beside it stays", async () => {
+    await cli("drain", "spare/s1");
+    for (const key of JOBS) await cli("submit", "--key", key, "--gpus", "1", "--", "sleep", "3600");
+    for (const job of JOBS)
+      await expect.poll(() => runsOf(job)).toMatchObject([{ host: MACHINE, end: undefined }]);
+    const runs = await Promise.all(JOBS.map(runsOf));
+    const onFirst = runs.findIndex(([first]) => first?.mask === 1);
+    const [broken = "", sound = ""] = onFirst === 0 ? JOBS : [...JOBS].reverse();
+    await cli("undrain", "spare/s1");
+
+    errorsOn(0);
+    driver?.log("NVRM: Xid (PCI:0000:18:00): 48, pid=4242, DBE in a page");
+
+    const reason = expect.stringMatching(
+      /^GPU fault since .*Z: GPU 0:18:00: Xid 48 \(double-bit ECC error\); GPU 0:18:00: 2 uncorrected ECC errors$/,
+    ) as string;
+    await expect
+      .poll(drained)
+      .toEqual([{ id: MACHINE, isDrained: false, gpus: [{ gpus: [0], reason }] }]);
+    await expect
+      .poll(() => runsOf(broken))
+      .toMatchObject([
+        { host: MACHINE, mask: 1, end: expect.any(String) as string },
+        { host: "spare/s1" },
+      ]);
+    expect(await runsOf(sound)).toEqual([{ host: MACHINE, mask: 2, end: undefined }]);
+  });
+});
