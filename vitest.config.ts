@@ -1,29 +1,41 @@
 /**
- * @file Nine test projects: `unit` runs offline; `browser` looks at the console's page in Chromium, where there is one; `fallback` repeats the tests of launches with the supervisor in Node; `patient`, `steady` and `busy` are the thirds of the integration tests. The files of a third
- * run one after the other on one real Temporal server; the thirds run at the same time, each on a server of its own. `rights` attacks who may do what, beside them; `attacks` floods a fleet.
- * `upgrade` runs the former release and this one in turns.
+ * @file Five test projects. `unit` runs offline; `browser` looks at the console's page in Chromium, where there is one; `fallback` repeats the
+ * tests of launches with the supervisor in Node; `server` runs files beside each other on real Temporal servers, each of them alone on its own;
+ * `floods` runs the attacks that leave nothing of the machine to others, one after the other.
  */
 import { configDefaults, defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-const files = (...names: readonly string[]): string[] =>
-  names.map((name) => `test/integration/${name}.test.ts`);
+/** Wait longest: for protected time to pass, for fences, for heartbeats that do not come. Begun first, they end with the others. */
+const LONGEST = [
+  ...["preemption", "broken-gpu", "recovery", "storm", "array", "lost-host", "books", "cron"],
+  ...[
+    "replicas",
+    "metrics",
+    "fence",
+    "backup",
+    "silence",
+    "bandwidth-model",
+    "documented-commands",
+  ],
+].map((name) => `test/integration/${name}.test.ts`);
 
-/** Mostly wait: for protected time to pass, for checkpoints, for fences, for heartbeats that do not come. */
-const PATIENT = files(
-  ...["backup", "books", "broken-gpu", "documented-commands", "fence", "preemption"],
-  ...["recovery", "run-input", "silence"],
-);
-/** Wait and work in turns. About as long as the patient ones, and as all the others together. */
-const STEADY = files(
-  ...["array", "bandwidth-model", "console-page", "crowd", "dependencies", "frozen-query"],
-  ...["lost-host", "measure", "on-demand", "presence", "replicas"],
-);
-
-/** Attacks by those who may not: nothing of them is timed, so others may run beside them. */
-const RIGHTS = [
-  ...["forged-attendants", "forged-words", "orders", "plaintext", "private", "run-as", "secrets"],
-  ...["sessions", "submit-service", "submitters", "withdrawn-key"],
+/** Each floods a fleet with as much as a machine can send. */
+const FLOODS = [
+  ...["at-the-limit", "fair-inbox", "fair-tasks", "floods", "floods-in-a-row", "junk"],
 ].map((name) => `test/attacks/${name}.test.ts`);
+
+/** As many files on a server run at the same time: they wait more than they work. */
+const LANES = 4;
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLong = ({ moduleId }: TestSpecification): boolean =>
+      LONGEST.some((name) => moduleId.endsWith(name));
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 /** Launches with real processes: `unit` takes the native supervisor where there is a C compiler. */
 const LAUNCHES = [
@@ -46,7 +58,7 @@ const LAUNCHES = [
 /** What a test waits for comes within a second on a quiet machine; Vitest's own patience, a second, is too little on a busy one. */
 const PATIENCE = { poll: { timeout: 60_000 } };
 /** A fleet has periods of half a minute, one may be missed, and a machine with ten times its work takes minutes for what takes seconds elsewhere. */
-const PATIENCE_ON_A_SERVER = { poll: { timeout: 300_000 } };
+const PATIENCE_ON_A_SERVER = { poll: { timeout: 300_000, interval: 250 } };
 
 /** Characters of each value in the first line of a failure, which is all that the log of a remote run may show; Vitest's own are 40. */
 const SHOWN = { truncateThreshold: 600 };
@@ -75,6 +87,9 @@ export const ON_A_SERVER = {
 export default defineConfig({
   test: {
     pool: "forks",
+    // Compiled modules are kept for the next file and the next project.
+    experimental: { fsModuleCache: true },
+    sequence: { sequencer: LongestFirst },
     // The servers of the run are stopped in it; Vitest would leave them after ten seconds.
     teardownTimeout: 120_000,
     projects: [
@@ -108,31 +123,18 @@ export default defineConfig({
           ...OFFLINE,
         },
       },
-      { extends: true, test: { ...ON_A_SERVER, name: "patient", include: PATIENT } },
       {
         extends: true,
         test: {
           ...ON_A_SERVER,
-          name: "attacks",
-          include: ["test/attacks/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...RIGHTS],
+          name: "server",
+          include: ["test/{integration,attacks,upgrade}/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, ...FLOODS],
+          fileParallelism: true,
+          maxWorkers: LANES,
         },
       },
-      {
-        extends: true,
-        test: { ...ON_A_SERVER, name: "upgrade", include: ["test/upgrade/**/*.test.ts"] },
-      },
-      { extends: true, test: { ...ON_A_SERVER, name: "steady", include: STEADY } },
-      { extends: true, test: { ...ON_A_SERVER, name: "rights", include: RIGHTS } },
-      {
-        extends: true,
-        test: {
-          ...ON_A_SERVER,
-          name: "busy",
-          include: ["test/integration/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...PATIENT, ...STEADY],
-        },
-      },
+      { extends: true, test: { ...ON_A_SERVER, name: "floods", include: FLOODS } },
     ],
   },
 });

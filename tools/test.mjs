@@ -2,8 +2,7 @@
  * @file Every gate and every test, cheapest first; ends with the line `N passed, N failed`.
  *
  * Gates (format, types, purity, lint) count as one test each. The tests use a Temporal server of their own, found or built
- * by the same code as the product's; without a server they fail, they are never skipped. The integration tests run in three parts at
- * the same time and the attacks on rights beside them, the floods of a fleet after them.
+ * by the same code as the product's; without a server they fail, they are never skipped.
  */
 
 import { spawn, spawnSync } from "node:child_process";
@@ -55,7 +54,7 @@ try {
   await setup();
   if (flags.has("upgrade")) {
     await serverBinary();
-    await suite("upgrade");
+    await suite("server", "test/upgrade");
   } else {
     for (const { name, bin, args } of GATES) gate(name, bin, args);
   }
@@ -63,13 +62,10 @@ try {
     await suite("unit");
     await suite("fallback");
     await suite("browser");
-    // Parts of the integration tests, each on a server of its own: they mostly wait.
     if (!flags.has("unit")) {
       await serverBinary();
-      await Promise.all(["patient", "steady", "busy", "rights"].map(suite));
-      // Alone, because they time the job of another tenant.
-      await suite("attacks");
-      await suite("upgrade");
+      await suite("server");
+      await suite("floods");
     }
   }
 } catch (error) {
@@ -104,8 +100,8 @@ async function serverBinary() {
   await provideServerBinary({ onProgress: progressPrinter(process.stderr) });
 }
 
-/** Runs one vitest project and adds its counts; a crash without a report is a failure of its own. */
-async function suite(project) {
+/** Runs one vitest project, or its files in one folder, and adds its counts; a crash without a report is a failure of its own. */
+async function suite(project, ...within) {
   say(`${project} tests`);
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-test-"));
   const report = path.join(folder, "report.json");
@@ -115,6 +111,7 @@ async function suite(project) {
     [
       path.join(ROOT, "node_modules/vitest/vitest.mjs"),
       "run",
+      ...within,
       "--project",
       project,
       "--reporter=default",

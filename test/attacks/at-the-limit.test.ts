@@ -1,19 +1,20 @@
 /** @file A fleet that carries as much as it may, on a real server: its run continues as new, its operators are answered, and another tenant's job ends. */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { startedWith } from "../../activities/started-with.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
 import { STATE_BUDGET_BYTES } from "../../scheduling/ledger/apply/transaction-size.ts";
 import { hasOutside, largeRequest } from "../support/large-requests.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { FLOODED_FLEET } from "./flooded-fleet.ts";
 
 let world: World;
 beforeAll(async () => {
   world = await startWorld({
-    address: inject("temporalAddress"),
+    address: serverAddress(),
     fleetYaml: FLOODED_FLEET.replace(/^tenants: .*$/m, ""),
     ledger: filled,
   });

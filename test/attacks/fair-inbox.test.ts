@@ -3,9 +3,10 @@
  * the first slice. Counts turns of the fleet, not seconds.
  */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { FLOODS } from "../../bench/floods/floods.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { FLOODED_FLEET } from "./flooded-fleet.ts";
 
@@ -14,7 +15,7 @@ const REQUESTS = 4_000;
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLOODED_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLOODED_FLEET });
 });
 afterAll(() => world.stop());
 

@@ -1,7 +1,8 @@
 /** @file Workflow tasks are shared fairly by tenant: behind another's backlog, a job's first task is among the first that a worker takes. */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { callMany } from "../../bench/floods/flood.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 const BACKLOG = 200;
@@ -10,7 +11,7 @@ const MOST_BEFORE = 60;
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

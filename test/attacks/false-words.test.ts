@@ -1,9 +1,10 @@
 /** @file False words to a live fleet: what cannot be true changes nothing, other jobs run on, and what passed is found and repaired. */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { fleetWorkflowId, inboxSignal } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const cluster = (name: string): string => `
@@ -20,7 +21,7 @@ const cluster = (name: string): string => `
 let world: World;
 beforeAll(async () => {
   const fleetYaml = `name: doubted\nclusters:${cluster("east")}${cluster("west")}`;
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+  world = await startWorld({ address: serverAddress(), fleetYaml });
 });
 afterAll(async () => {
   await world.stop();

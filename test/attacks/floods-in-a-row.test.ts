@@ -3,7 +3,8 @@
  * end during each and afterwards, and a worker that has to take the fleet's run over at the end can.
  */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import {
   expectAudited,
@@ -16,7 +17,7 @@ import {
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLOODED_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLOODED_FLEET });
 });
 afterAll(() => world.stop());
 

@@ -1,6 +1,7 @@
 /** @file Floods of a live fleet: another tenant's jobs of one GPU end during each, and afterwards. How soon is a bar of `bench floods`. */
 
-import { afterEach, beforeEach, inject, it } from "vitest";
+import { afterEach, beforeEach, it } from "vitest";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import {
   expectAudited,
@@ -13,7 +14,7 @@ import {
 
 let world: World;
 beforeEach(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLOODED_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLOODED_FLEET });
 });
 afterEach(() => world.stop());
 

@@ -7,7 +7,7 @@ import { Client, type WorkflowHandle } from "@temporalio/client";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { tellLobby } from "../../activities/lobby-post.ts";
 import { signedFleets } from "../../activities/signed-fleets.ts";
 import { jobId, runId, tenantId } from "../../domain/values/ids.ts";
@@ -47,6 +47,7 @@ import {
   type LobbyNews,
 } from "../../protocol/messages.ts";
 import { strangers } from "./attacker.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -56,7 +57,7 @@ let world: World;
 let attackers: readonly Client[] = [];
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-attendants-"));
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
   const { plain, forger } = strangers(world, dir);
   attackers = [plain, forger];
 });

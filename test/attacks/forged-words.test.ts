@@ -10,7 +10,7 @@ import { defaultPayloadConverter, type Payload } from "@temporalio/common";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { jobChanges } from "../../client/job-changes.ts";
 import { jobId as toJobId, leaseId as toLeaseId, token } from "../../domain/values/ids.ts";
 import {
@@ -30,6 +30,7 @@ import {
 } from "../../protocol/messages.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
 import { strangers } from "./attacker.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -41,7 +42,7 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-words-"));
   // Its keys change: other worlds have theirs.
   process.env["ORBWEAVER_KEYS"] = join(dir, "keys");
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
   ({ plain, forger } = strangers(world, dir));
 });
 afterAll(async () => {

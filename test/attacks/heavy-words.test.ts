@@ -5,7 +5,7 @@
 
 import { defaultPayloadConverter, type Payload } from "@temporalio/common";
 import { randomBytes, randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { tenantId } from "../../domain/values/ids.ts";
 import {
   BANDWIDTH_MODEL_WORKFLOW,
@@ -23,11 +23,12 @@ import {
   PROOF_HEADER,
 } from "../../protocol/messages.ts";
 import { formatProof, PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

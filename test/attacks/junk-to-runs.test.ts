@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import type { JobFile, JobView } from "../../client/index.ts";
 import { tenantId } from "../../domain/values/ids.ts";
@@ -29,6 +29,7 @@ import {
   presenceWorkflowId,
 } from "../../protocol/messages.ts";
 import { hearsNoSignal } from "../../protocol/signal-limit.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -61,7 +62,7 @@ let world: World;
 let dir: string;
 beforeAll(async () => {
   dir = await mkdtemp(path.join(tmpdir(), "orbweaver-junk-"));
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(async () => {
   await world.stop();

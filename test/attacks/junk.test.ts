@@ -5,8 +5,9 @@
  */
 
 import proto from "@temporalio/proto";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import {
   expectAudited,
@@ -21,7 +22,7 @@ const { WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND } =
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLOODED_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLOODED_FLEET });
 });
 afterAll(() => world.stop());
 

@@ -9,7 +9,7 @@ import { ActivityFailure } from "@temporalio/common";
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { signJob } from "../../access/job-proof.ts";
 import { ownIdentity, type Identity } from "../../access/own-identity.ts";
 import {
@@ -23,6 +23,7 @@ import {
 import { PROOF_MEMO, READER_CONTENT } from "../../protocol/signed-job.ts";
 import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { decodedPayloads } from "../../client/payloads.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { startAttacker, type Attacker } from "./attacker.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -34,7 +35,7 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-orders-"));
   // Its keys change: other worlds have theirs.
   process.env["ORBWEAVER_KEYS"] = join(dir, "keys");
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
   attacker = await startAttacker(world);
 });
 afterAll(async () => {

@@ -9,7 +9,7 @@ import { Worker } from "@temporalio/worker";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { OrbweaverClient } from "../../client/orbweaver-client.ts";
 import {
   FLEET_TASK_QUEUE,
@@ -33,6 +33,7 @@ import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { workflowBundle } from "../../workers/workflow-bundle.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -46,7 +47,7 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-plaintext-"));
   keyFile = join(dir, "keys");
   writeFileSync(keyFile, `${UNBOUND}\n`, { mode: 0o600 });
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET, keyFile });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET, keyFile });
 });
 afterAll(async () => {
   await world.stop();

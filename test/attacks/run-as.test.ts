@@ -11,10 +11,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ownIdentity } from "../../access/own-identity.ts";
 import type { JobHandle } from "../../client/index.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -37,7 +38,7 @@ limits: { openFiles: 4096 }
       { mode: 0o644 },
     );
     world = await startWorld({
-      address: inject("temporalAddress"),
+      address: serverAddress(),
       fleetYaml: SMALL_FLEET,
       agentArgs: ["--policy", policy],
     });

@@ -15,10 +15,11 @@ import {
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasErrorCode } from "../../lib/error-code.ts";
 import { ownIdentity } from "../../access/own-identity.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -113,7 +114,7 @@ secrets: { research: ["file:${mine}/", "file:${roots}/", "command:cat ${roots}/t
       { mode: 0o644 },
     );
     world = await startWorld({
-      address: inject("temporalAddress"),
+      address: serverAddress(),
       fleetYaml: SMALL_FLEET,
       agentArgs: ["--policy", policy],
     });

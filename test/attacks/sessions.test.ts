@@ -10,7 +10,7 @@ import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { userInfo } from "node:os";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readAuditLog } from "../../access/audit-log.ts";
 import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
 import { forwardPort } from "../../cli/sessions/forwarded-port.ts";
@@ -31,6 +31,7 @@ import { createLink } from "../../streams/link.ts";
 import { createRelay, RELAY } from "../../streams/relay.ts";
 import { AGENT_PATH, CHANNEL, CLIENT_PATH, wordBytes } from "../../streams/words.ts";
 import { isRoot } from "../support/as-user.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
@@ -65,7 +66,7 @@ beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
   let access: Access | undefined;
   ({ world, options, access } = await startServedWorld({
-    ...{ address: inject("temporalAddress"), dir, yaml: ACCESS },
+    ...{ address: serverAddress(), dir, yaml: ACCESS },
     readAccess: () => changed ?? access,
   }));
   service = await startService(options);

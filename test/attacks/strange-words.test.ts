@@ -3,7 +3,7 @@
  * values, ids and tenants without an end, words for other fleets. Each is refused, or counts for what it is, and other jobs run on.
  */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { randomUUID } from "node:crypto";
 import { recover } from "../../activities/audit.ts";
 import { clusterId } from "../../domain/values/ids.ts";
@@ -18,11 +18,12 @@ import {
 } from "../../protocol/messages.ts";
 import { PROOF_MEMO } from "../../protocol/signed-job.ts";
 import { PLANNED_DRAIN_MEMO, TIMED_DRAIN_WORKFLOW } from "../../protocol/timed-drain.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

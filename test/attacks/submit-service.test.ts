@@ -10,7 +10,7 @@ import { mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
 import { claimedIn } from "../../access/job-proof.ts";
 import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
@@ -23,6 +23,7 @@ import type { JobFile } from "../../domain/job/job-file.ts";
 import { shellQuoted } from "../../lib/shell-word.ts";
 import { proofsIn } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer, tokenPart } from "../../bench/interactive/stand-in-issuer.ts";
@@ -59,7 +60,7 @@ access:
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  const address = inject("temporalAddress");
+  const address = serverAddress();
   const served = await startServedWorld({ address, dir, yaml: ACCESS, readAccess: () => access });
   ({ world, access } = served);
   const { options } = served;

@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { chownSync, existsSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { signJob } from "../../access/job-proof.ts";
 import { ownIdentity, type Identity } from "../../access/own-identity.ts";
 import { readJob } from "../../client/submission.ts";
@@ -19,6 +19,7 @@ import { JOB_TASK_QUEUE, JOB_WORKFLOW } from "../../protocol/messages.ts";
 import { contentOfSpec, PROOF_AGE_MS, PROOF_MEMO } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
 import { startAttacker, type Attacker } from "./attacker.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -30,7 +31,7 @@ beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-submitters-"));
   own = ownIdentity();
   thief = ownIdentity({ ORBWEAVER_IDENTITY: join(dir, "thief.pem") });
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(async () => {
   await world.stop();
@@ -304,7 +305,7 @@ ${isRoot ? "users: { research: nobody }\n" : ""}`,
       { mode: 0o644 },
     );
     policed = await startWorld({
-      address: inject("temporalAddress"),
+      address: serverAddress(),
       fleetYaml: SMALL_FLEET,
       agentArgs: ["--policy", policy],
     });

@@ -6,7 +6,7 @@
 import { mkdtempSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startService, type Service } from "../../api/service.ts";
 import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { openCronClient } from "../../client/cron-client.ts";
@@ -21,6 +21,7 @@ import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
 import { kill, pidsWith } from "../support/processes.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 import { startServedWorld } from "../support/served-world.ts";
+import { serverAddress } from "../support/server-address.ts";
 import type { World } from "../support/world.ts";
 
 const issuer = standInIssuer();
@@ -46,7 +47,7 @@ const policy = (): string => join(dir, "agent.yaml");
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  const server = inject("temporalAddress");
+  const server = serverAddress();
   const served = await startServedWorld({ address: server, dir, yaml: ACCESS });
   ({ world } = served);
   admitting = readFileSync(policy(), "utf8");

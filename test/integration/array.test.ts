@@ -4,7 +4,7 @@ import { ApplicationFailure, WorkflowFailedError } from "@temporalio/client";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import { leaseId, token } from "../../domain/values/ids.ts";
 import {
@@ -15,6 +15,7 @@ import {
   type JobView,
   type TaskCounts,
 } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { PATIENCE_MS, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -34,7 +35,7 @@ let world: World;
 let dir: string;
 beforeAll(async () => {
   dir = await mkdtemp(path.join(tmpdir(), "orbweaver-array-"));
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(async () => {
   await world.stop();

@@ -1,6 +1,6 @@
 /** @file A bandwidth model on a real server: it learns from what is measured, a solver worker that dies in training costs nothing, and rollback works. */
 
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { openBandwidthModel } from "../../client/bandwidth-model.ts";
 import type { JobView } from "../../client/index.ts";
 import { clusterId, jobId, parseHostId } from "../../domain/values/ids.ts";
@@ -14,6 +14,7 @@ import {
   measuredSignal,
   type MeasuredNote,
 } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -30,7 +31,7 @@ const ALPHA = clusterId("alpha");
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
   await world.start("solver", ["worker", "--role", "solver"]);
 });
 afterAll(async () => {

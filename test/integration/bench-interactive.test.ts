@@ -1,8 +1,9 @@
 /** @file `bench interactive` with a few keys, bytes and sessions, as a user starts it: real processes, one document, nothing left on the server. */
 
-import { expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import { terminalTrouble } from "../../agent/sessions/terminal.ts";
 import { benchRunsLeft, runBench } from "../support/bench-run.ts";
+import { serverAddress } from "../support/server-address.ts";
 
 const SIZES = ["--keys", "3", "--megabytes", "2", "--rounds", "1"];
 const SESSIONS = ["--sessions", "3", "--session-keys", "2"];
@@ -10,7 +11,7 @@ const SESSIONS = ["--sessions", "3", "--session-keys", "2"];
 it.skipIf(terminalTrouble() !== undefined)(
   "measures keys, bytes and sessions at once, where the host has `script`, and ends what it has started",
   async () => {
-    const address = inject("temporalAddress");
+    const address = serverAddress();
     const ran = await runBench("interactive", address, [...SIZES, ...SESSIONS]);
     const { name, holds, bars, code } = ran;
     expect(name).toBe("interactive");

@@ -1,10 +1,11 @@
 /** @file `bench live` on a few jobs, as a user starts it: real processes beside the floor, one document, nothing left on the server. */
 
-import { expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import { benchRunsLeft, runBench } from "../support/bench-run.ts";
+import { serverAddress } from "../support/server-address.ts";
 
 it("measures a job and the floor, and ends what it has started", async () => {
-  const address = inject("temporalAddress");
+  const address = serverAddress();
   const sizes = ["--only", "granted,jobs", "--rounds", "2", "--jobs", "3", "--blocks", "1"];
   const { name, holds, bars, code } = await runBench("live", address, sizes);
   expect(name).toBe("live");

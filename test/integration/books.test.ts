@@ -6,7 +6,7 @@
 
 import { writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import type { Folded } from "../../console/follow/fleet-run.ts";
 import { openFollowedRun } from "../../console/follow/followed-run.ts";
@@ -22,6 +22,7 @@ import {
   valueOf,
   type LiveConsole,
 } from "../support/live-console.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { PATIENCE_MS, startWorld, type World } from "../support/world.ts";
 import { foldedOf } from "../support/recorded-fleet.ts";
 
@@ -47,7 +48,7 @@ let world: World;
 let shown: LiveConsole;
 
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
   shown = await startLiveConsole(world);
 });
 afterAll(async () => {

@@ -4,7 +4,8 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 const COUNT = 1_000;
@@ -13,7 +14,7 @@ const EACH = 10;
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

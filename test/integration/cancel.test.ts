@@ -3,13 +3,14 @@
 import { CancelledFailure, WorkflowFailedError } from "@temporalio/client";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

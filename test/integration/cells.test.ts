@@ -9,13 +9,14 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openProxy, type Proxy } from "../../bench/storm/proxy.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import type { JobFile, JobView } from "../../client/index.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import { fleetWorkflowId, ledgerQuery } from "../../protocol/messages.ts";
 import { eventually, playFleet, type PlayedFleet } from "../support/played-fleet.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { fleetOf, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -24,7 +25,7 @@ describe("a job that is offered to a second fleet", () => {
   let fleet: PlayedFleet;
   beforeAll(async () => {
     Runtime.install({ logger: new DefaultLogger("ERROR") });
-    connection = await NativeConnection.connect({ address: inject("temporalAddress") });
+    connection = await NativeConnection.connect({ address: serverAddress() });
   });
   afterAll(() => connection.close());
   beforeEach(async () => {
@@ -103,7 +104,7 @@ clusters:
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), "orbweaver-cells-"));
-    const address = inject("temporalAddress");
+    const address = serverAddress();
     world = await startWorld({ address, fleetYaml: clusterOf("near", "n1") });
     const fleet = fleetOf(clusterOf("far", "f1"));
     await startFleet(world.temporal, { name: OTHER, fleet, detailsHash: undefined });

@@ -5,17 +5,18 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import ts from "typescript";
 import { parse } from "yaml";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userName } from "../../access/own-identity.ts";
 import { HELPERS_DIVISION } from "../../client/helper-workflow.ts";
 import { wake } from "../../client/waking.ts";
 import { JOB_TASK_QUEUE } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
   world = await startWorld({
-    address: inject("temporalAddress"),
+    address: serverAddress(),
     fleetYaml: SMALL_FLEET,
     // A plain client signs nothing.
     agentArgs: ["--trust", "namespace"],

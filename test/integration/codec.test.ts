@@ -6,8 +6,9 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { OrbweaverClient } from "../../client/index.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -37,7 +38,7 @@ beforeAll(async () => {
     payloadCodecs: PayloadCodec[];
   };
   world = await startWorld({
-    address: inject("temporalAddress"),
+    address: serverAddress(),
     fleetYaml: SMALL_FLEET,
     codec: { file, payloadCodecs },
   });
@@ -64,7 +65,7 @@ it("a gang over two hosts runs, its logs are read, and its history is unreadable
   expect(payloads.length).toBe(2);
   for (const { data } of payloads)
     expect(Buffer.from(data ?? []).toString("latin1")).not.toContain("secret");
-  const connection = await Connection.connect({ address: inject("temporalAddress") });
+  const connection = await Connection.connect({ address: serverAddress() });
   const plain = new OrbweaverClient(new Client({ connection }), { fleet: world.fleet });
   await expect(plain.job(jobId).result()).rejects.toThrow();
   await connection.close();

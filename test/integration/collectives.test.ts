@@ -2,8 +2,9 @@
 
 import { writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { openCollectives } from "../../client/collectives.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -66,7 +67,7 @@ turn();
 let world: World;
 let script: string;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
   script = path.join(world.stateDir, "stand-in.mjs");
   writeFileSync(script, STAND_IN);
   await world.start("solver", ["worker", "--role", "solver"]);

@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Browser } from "playwright-core";
 import { startConsole } from "../../console/console.ts";
 import { readPage } from "../../console/http/page-files.ts";
@@ -16,6 +16,7 @@ import { CHROMIUM, openBrowser } from "../../bench/console/chromium.ts";
 import { countedClient, openBareBrowser } from "../../bench/console/consoles.ts";
 import { openPage, type Opened } from "../../bench/console/opened-page.ts";
 import { axeFindings } from "../browser/axe.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 /** Of the fleet; a gang of all its GPUs is there, too. */
@@ -31,7 +32,7 @@ describe.skipIf(CHROMIUM === undefined)("the console's page of a live fleet", ()
   let url: string;
   const seen = { calls: 0 };
   beforeAll(async () => {
-    world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+    world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
     console_ = await startConsole({
       client: countedClient(world.temporal, () => (seen.calls += 1)),
       fleet: world.fleet,

@@ -4,7 +4,7 @@ import { ScheduleNotFoundError } from "@temporalio/client";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
 import { listedSchedules } from "../../api/schedules.ts";
 import { startService, type Service } from "../../api/service.ts";
@@ -19,6 +19,7 @@ import type { JobFile } from "../../domain/job/job-file.ts";
 import { cronScheduleId, type CronInput } from "../../protocol/cron.ts";
 import { isolatedConnection } from "../../workers/connection.ts";
 import { startCronWorker, type CronWorker } from "../../workers/cron-worker.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, type World } from "../support/world.ts";
 import { startServedWorld } from "../support/served-world.ts";
 import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
@@ -47,7 +48,7 @@ const fleetFile = (): string => join(dir, "fleet.yaml");
 
 beforeAll(async () => {
   dir = mkdtempSync("/tmp/ow-");
-  const address = inject("temporalAddress");
+  const address = serverAddress();
   const served = await startServedWorld({ address, dir, yaml: ACCESS, readAccess: () => access });
   ({ world, access } = served);
   service = await startService(served.options);

@@ -2,7 +2,8 @@
 
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -19,7 +20,7 @@ clusters:
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(() => world.stop());
 

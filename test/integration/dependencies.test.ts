@@ -7,15 +7,16 @@
 
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JobFile, JobView } from "../../client/index.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 const POLL = { interval: 200 };
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

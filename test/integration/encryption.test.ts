@@ -5,7 +5,7 @@ import { historyToJSON } from "@temporalio/common/lib/proto-utils.js";
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import {
   fleetWorkflowId,
@@ -13,6 +13,7 @@ import {
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
 } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -24,7 +25,7 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "orbweaver-encryption-"));
   const keyFile = path.join(folder, "keys");
   await writeFile(keyFile, newKeyLine(), { mode: 0o600 });
-  const address = inject("temporalAddress");
+  const address = serverAddress();
   world = await startWorld({
     address,
     fleetYaml: SMALL_FLEET,

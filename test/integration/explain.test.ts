@@ -1,9 +1,10 @@
 /** @file Truth in `explain` on a real fleet: one place in the queue everywhere, why nobody gives way, and jobs that will never start. */
 
 import { parse } from "yaml";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { readCsv } from "../../domain/values/csv.ts";
 import type { JobFile } from "../../client/index.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 /** One host of four GPUs in the EU; nothing is kept free for inference to come. */
@@ -23,7 +24,7 @@ tenants:
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(() => world.stop());
 

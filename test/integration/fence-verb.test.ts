@@ -3,8 +3,9 @@
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { JobResult } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -24,7 +25,7 @@ let notes: string;
 beforeAll(async () => {
   notes = mkdtempSync(path.join(tmpdir(), "orbweaver-fence-verb-"));
   const fleetYaml = `name: fenced\nclusters:${cluster("east")}${cluster("west")}`;
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+  world = await startWorld({ address: serverAddress(), fleetYaml });
 });
 afterAll(async () => {
   await world.stop();

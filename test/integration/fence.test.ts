@@ -3,8 +3,9 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { JobResult } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { isAlive } from "../support/processes.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -39,7 +40,7 @@ beforeAll(async () => {
     cluster("slow", { fence: "5m", jurisdiction: "CH" }),
   ];
   const fleetYaml = `name: fenced\nclusters:${clusters.join("")}`;
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+  world = await startWorld({ address: serverAddress(), fleetYaml });
 });
 afterAll(async () => {
   await world.stop();

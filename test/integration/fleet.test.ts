@@ -1,6 +1,6 @@
 /** @file The fleet workflow as an entity: it outlives junk, and continues as new without losing anything. */
 
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   configureUpdate,
   drainGpusUpdate,
@@ -10,11 +10,12 @@ import {
   undrainGpusUpdate,
 } from "../../protocol/messages.ts";
 import { parseHostId } from "../../domain/values/ids.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { PATIENCE_MS, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

@@ -3,9 +3,10 @@
 import { Worker } from "@temporalio/worker";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { fleetWorkflowId, inboxSignal } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 /** Workflow tasks, and sticky task queues, are given up after ten seconds: then questions come with the whole history. */
@@ -14,7 +15,7 @@ const TURNS = 2;
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

@@ -6,9 +6,10 @@ import { writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import { startLiveConsole, type LiveConsole } from "../support/live-console.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 interface Told {
@@ -39,7 +40,7 @@ beforeAll(async () => {
   - { address: "${base}/team", secretFile: hook.secret }
   - { address: "${base}/slack" }
 `;
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+  world = await startWorld({ address: serverAddress(), fleetYaml });
   const file = path.join(world.stateDir, "fleet.yaml");
   writeFileSync(file, fleetYaml);
   writeFileSync(path.join(world.stateDir, "hook.secret"), "s3cret");

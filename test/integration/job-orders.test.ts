@@ -6,9 +6,10 @@
 
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userName } from "../../access/own-identity.ts";
 import type { JobFile, JobView } from "../../client/index.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 /** Four GPUs, and twelve places: three shares with one place for each class, and three that all share. */
@@ -32,7 +33,7 @@ const POLL = { interval: 200 };
 let world: World;
 beforeAll(async () => {
   world = await startWorld({
-    address: inject("temporalAddress"),
+    address: serverAddress(),
     fleetYaml: FLEET,
     places: PLACES,
   });

@@ -8,8 +8,9 @@ import { ApplicationFailure } from "@temporalio/common";
 import { Client } from "@temporalio/client";
 import { DefaultLogger, NativeConnection, Runtime } from "@temporalio/worker";
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { eventually, HOST, playFleet, report, type PlayedFleet } from "../support/played-fleet.ts";
+import { serverAddress } from "../support/server-address.ts";
 
 let connection: NativeConnection;
 let client: Client;
@@ -17,7 +18,7 @@ let fleet: PlayedFleet;
 
 beforeAll(async () => {
   Runtime.install({ logger: new DefaultLogger("ERROR") });
-  connection = await NativeConnection.connect({ address: inject("temporalAddress") });
+  connection = await NativeConnection.connect({ address: serverAddress() });
   client = new Client({ connection });
 });
 afterAll(() => connection.close());

@@ -2,12 +2,13 @@
 
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { JobHandle } from "../../client/index.ts";
 import { fleetWorkflowId, lobbyWorkflowId } from "../../protocol/messages.ts";
 import { tenantId, type TenantId } from "../../domain/values/ids.ts";
 import { sumOf } from "../../cli/text/lobby-place.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const PLACES = 12;
@@ -32,7 +33,7 @@ let flags = 0;
 
 beforeAll(async () => {
   world = await startWorld({
-    address: inject("temporalAddress"),
+    address: serverAddress(),
     fleetYaml: TWO_GPUS,
     places: PLACES,
   });

@@ -3,11 +3,12 @@
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { playSwaps } from "../../bench/swap/run.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { hostConditionOf } from "../../scheduling/ledger/rules/grant-check.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { fleetOf, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -30,7 +31,7 @@ let world: World;
 let notes: string;
 beforeAll(async () => {
   notes = mkdtempSync(path.join(tmpdir(), "orbweaver-lost-host-"));
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET_YAML });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET_YAML });
 });
 afterAll(async () => {
   await world.stop();

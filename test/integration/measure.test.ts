@@ -4,10 +4,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { directoryStore, type FleetDetails } from "../../activities/store.ts";
 import type { BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
 import { parseReadingLine, sharesKey } from "../../domain/bandwidth/measuring.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -30,7 +31,7 @@ const MEASURE = ["fleet", "measure", "--between", String(BETWEEN), "--stand-in",
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(() => world.stop());
 

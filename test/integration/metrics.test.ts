@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { stringify } from "yaml";
 import type { JobPage } from "../../page/job-wire.ts";
 import type { PastAnswer } from "../../page/wire.ts";
@@ -25,6 +25,7 @@ import {
   valueOf,
   type LiveConsole,
 } from "../support/live-console.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -41,7 +42,7 @@ let workerMetrics: string;
 beforeAll(async () => {
   agentMetrics = `127.0.0.1:${String(await drawFreePort())}`;
   world = await startWorld({
-    address: inject("temporalAddress"),
+    address: serverAddress(),
     fleetYaml: `${SMALL_FLEET}tenants:\n  - { name: capped, quota: { H100: 2 }, borrowing: 0 }\n`,
     agentArgs: ["--metrics", agentMetrics],
   });

@@ -5,9 +5,10 @@
 import { ApplicationFailure } from "@temporalio/common";
 import { Client } from "@temporalio/client";
 import { DefaultLogger, NativeConnection, Runtime } from "@temporalio/worker";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JobView } from "../../protocol/messages.ts";
 import { eventually, HOST, playFleet, report, type PlayedFleet } from "../support/played-fleet.ts";
+import { serverAddress } from "../support/server-address.ts";
 
 let connection: NativeConnection;
 let client: Client;
@@ -16,7 +17,7 @@ let endRun: (how: ReturnType<typeof report>) => void;
 
 beforeAll(async () => {
   Runtime.install({ logger: new DefaultLogger("ERROR") });
-  connection = await NativeConnection.connect({ address: inject("temporalAddress") });
+  connection = await NativeConnection.connect({ address: serverAddress() });
   client = new Client({ connection });
 });
 afterAll(() => connection.close());

@@ -6,7 +6,7 @@ import { DefaultLogger, NativeConnection, Runtime, Worker } from "@temporalio/wo
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Post } from "../../protocol/control-contract.ts";
 import { createDecider } from "../../activities/decider.ts";
 import { userName } from "../../access/own-identity.ts";
@@ -19,6 +19,7 @@ import { directoryStore } from "../../activities/store.ts";
 import type { JobFile } from "../../client/index.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { FLEET_TASK_QUEUE, type JobResult, type JobView } from "../../protocol/messages.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { PATIENCE_MS, ROOT, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -43,7 +44,7 @@ let notes: string;
 beforeAll(async () => {
   Runtime.install({ logger: new DefaultLogger("ERROR") });
   notes = await mkdtemp(path.join(tmpdir(), "orbweaver-preemption-"));
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(async () => {
   await world.stop();

@@ -6,10 +6,11 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { parseHostId } from "../../domain/values/ids.ts";
 import { presenceWorkflowId, type JobResult } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -41,7 +42,7 @@ const CUT_HOST = parseHostId("beta/b1");
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
 });
 afterAll(() => world.stop());
 

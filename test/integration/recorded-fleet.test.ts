@@ -1,14 +1,15 @@
 /** @file One brain, two bodies: a live fleet's recorded events, with their times, give the same plans when they are folded and decided again. */
 
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { decide, decideBaseline, planOfNone } from "../../scheduling/cycle/decide.ts";
 import { openSession } from "../../scheduling/cycle/live-scheduler.ts";
 import type { RecordedRun } from "../../workers/recorded-fleet.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: SMALL_FLEET });
 });
 afterAll(() => world.stop());
 

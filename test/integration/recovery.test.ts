@@ -3,9 +3,10 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { fleetOf, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 import { isAlive } from "../support/processes.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -21,7 +22,7 @@ beforeAll(async () => {
     "    simulated: true",
     "    simulated: true\n    silence: 10s\n    fence: 20s",
   );
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+  world = await startWorld({ address: serverAddress(), fleetYaml });
 });
 afterAll(async () => {
   await world.stop();

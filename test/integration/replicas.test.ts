@@ -6,9 +6,10 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { popCount } from "../../domain/lease/lease.ts";
 import { branchySample } from "../../models/onnx/onnx-samples.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -39,7 +40,7 @@ const endpoints: ChildProcess[] = [];
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "orbweaver-replicas-"));
   await writeFile(path.join(folder, "branchy.onnx"), branchySample({ side: SIDE, depth: 1 }));
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
   await world.start("solver", ["worker", "--role", "solver"]);
 });
 afterAll(async () => {

@@ -2,7 +2,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Connection } from "@temporalio/client";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   ensureSearchAttributes,
   provideServerBinary,
@@ -10,6 +10,7 @@ import {
 } from "../../workers/server/index.ts";
 import type { RunningServer, StartOptions } from "../../workers/server/index.ts";
 import { removeFolder } from "../support/remove-folder.ts";
+import { serverAddress } from "../support/server-address.ts";
 
 let folder: string;
 let options: StartOptions;
@@ -52,7 +53,7 @@ async function customAttributes(address: string): Promise<ReadonlyMap<string, nu
 }
 
 test("the shared server has the namespace and the search attributes of jobs", async () => {
-  const address = inject("temporalAddress");
+  const address = serverAddress();
   const names = await withConnection(address, async (connection) => {
     const answer = await connection.workflowService.describeNamespace({ namespace: "default" });
     return answer.namespaceInfo?.name;
@@ -98,7 +99,7 @@ test("a search attribute of another type is refused by name", async () => {
 });
 
 test("a port that is taken is refused before anything starts", async () => {
-  const port = Number(inject("temporalAddress").split(":")[1]);
+  const port = Number(serverAddress().split(":")[1]);
   await expect(startServer({ ...options, port })).rejects.toMatchObject({
     type: "TEMPORAL_SERVER_UNAVAILABLE",
   });

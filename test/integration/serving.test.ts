@@ -3,7 +3,7 @@
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { directoryStore, type FleetDetails } from "../../activities/store.ts";
 import { ordered } from "../../client/orders.ts";
 import { parseNvidiaSmiTopo } from "../../domain/bandwidth/parse-nvidia-smi.ts";
@@ -13,6 +13,7 @@ import { openOnnx } from "../../models/onnx/onnx-session.ts";
 import { parseHostId } from "../../domain/values/ids.ts";
 import { configureUpdate, fleetWorkflowId } from "../../protocol/messages.ts";
 import { storeDirOf } from "../../cli/up/places.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -49,7 +50,7 @@ let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "orbweaver-serving-"));
   await writeFile(path.join(folder, "branchy.onnx"), MODEL);
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  world = await startWorld({ address: serverAddress(), fleetYaml: FLEET });
   await describeHost(world);
   await world.start("solver", ["worker", "--role", "solver"]);
 });

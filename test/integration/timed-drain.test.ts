@@ -3,8 +3,9 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { HostId } from "../../domain/values/ids.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
 
@@ -24,7 +25,7 @@ let notes: string;
 beforeAll(async () => {
   notes = mkdtempSync(path.join(tmpdir(), "orbweaver-reboots-"));
   const fleetYaml = `name: rebooted\nclusters:${CLUSTERS.map(cluster).join("")}`;
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+  world = await startWorld({ address: serverAddress(), fleetYaml });
 });
 afterAll(async () => {
   await world.stop();

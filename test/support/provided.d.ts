@@ -1,9 +1,9 @@
-/** @file What the integration project's setup hands to its tests through vitest's `inject`. */
+/** @file What the setup of the tests on a server hands to them through vitest's `inject`. */
 import "vitest";
 
 declare module "vitest" {
   export interface ProvidedContext {
-    /** The one Temporal server of the run, `host:port`, namespace `default`. */
-    readonly temporalAddress: string;
+    /** A Temporal server, `host:port`, for each of the files that run at the same time. */
+    readonly temporalAddresses: readonly string[];
   }
 }

@@ -1,10 +1,10 @@
 /**
- * @file Starts the one Temporal server that all integration tests share.
+ * @file Starts a Temporal server for each of the test files that run at the same time; those that run one after the other share it.
  *
  * No server means that the run fails. The user's own Temporal settings are out of reach: a laptop
  * may point at production.
  */
-import { mkdtemp, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
@@ -16,10 +16,20 @@ import { removeFolder } from "./remove-folder.ts";
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "orbweaver-integration-"));
   await hideUserSettings(folder);
-  const server = await startFound(folder);
-  project.provide("temporalAddress", server.address);
+  const { path: binary } = await provideServerBinary({
+    onProgress: progressPrinter(process.stderr),
+  });
+  const servers = await Promise.all(
+    Array.from({ length: project.config.maxWorkers }, (_, lane) =>
+      startIn(join(folder, String(lane)), binary),
+    ),
+  );
+  project.provide(
+    "temporalAddresses",
+    servers.map(({ address }) => address),
+  );
   return async () => {
-    await server.stop();
+    await Promise.all(servers.map((server) => server.stop()));
     removeFolder(folder);
   };
 }
@@ -34,10 +44,10 @@ async function hideUserSettings(folder: string): Promise<void> {
   process.env["TEMPORAL_CONFIG_FILE"] = profile;
 }
 
-async function startFound(folder: string): Promise<RunningServer> {
-  const { path } = await provideServerBinary({ onProgress: progressPrinter(process.stderr) });
+async function startIn(folder: string, binary: string): Promise<RunningServer> {
+  await mkdir(folder);
   return await startServer({
-    binary: path,
+    binary,
     dbFile: join(folder, "temporal.db"),
     logFile: join(folder, "temporal.log"),
     searchAttributes: SEARCH_ATTRIBUTES,

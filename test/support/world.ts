@@ -44,7 +44,7 @@ const isUnanswered = (error: unknown): boolean =>
 
 /** What a test waits for comes within seconds on a quiet machine; one with ten times its work has taken minutes. */
 export const PATIENCE_MS = 300_000;
-const LOOK_EVERY_MS = 100;
+const LOOK_EVERY_MS = 250;
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const CLI = path.join(ROOT, "dist/cli/main.js");

@@ -10,11 +10,12 @@ import { DefaultLogger, Runtime, Worker } from "@temporalio/worker";
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import type { JobResult } from "../../protocol/messages.ts";
 import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
+import { serverAddress } from "../support/server-address.ts";
 import { ROOT } from "../support/world.ts";
 import {
   CLUSTERS,
@@ -34,7 +35,7 @@ let two: TwoReleases;
 const jobs: { readonly id: string; readonly name: string; readonly ranks: number }[] = [];
 
 beforeAll(async () => {
-  two = await startTwoReleases(inject("temporalAddress"));
+  two = await startTwoReleases(serverAddress());
   process.stderr.write(`the release before rules 2: ${two.from}\n`);
   await two.start("old", [...CONTROL, ...CLUSTERS]);
 });
