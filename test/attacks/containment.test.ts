@@ -18,6 +18,7 @@ import { removeFolder } from "../support/remove-folder.ts";
 const FLEET = "contained";
 /** Seconds that no other process of the machine sleeps. */
 const TAG = `421.${process.pid}`;
+const LASTING = `600.${process.pid}`;
 const ESCAPES = [
   `env -i setsid sleep ${TAG} &`,
   `env -i setsid sh -c '(sleep ${TAG} &); sleep ${TAG} & exit 0' &`,
@@ -27,12 +28,12 @@ let dir = "";
 
 const cli = cliOf(FLEET, () => join(dir, "state"));
 
-function running(): readonly string[] {
+function running(tag = TAG): readonly string[] {
   return readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     try {
       const words = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ");
-      return words.includes(TAG) && Number(name) !== process.pid ? [words] : [];
+      return words.includes(tag) && Number(name) !== process.pid ? [words] : [];
     } catch {
       return [];
     }
@@ -101,7 +102,7 @@ it("`fleet show` names the container of each host and what it does not guarantee
 
 describe.skipIf(bases.length === 0)("the groups of the fleet's launches (needs cgroups)", () => {
   it("go with the agent, and those of one that was killed with the next agent of the machine", async () => {
-    await cli("submit", "--key", "goes-on", "--gpus", "1", "--", "sleep", "600");
+    await cli("submit", "--key", "goes-on", "--gpus", "1", "--", "sleep", LASTING);
     const first = await eventually(() => pids().length > 0 && pids());
     for (const pid of first) kill(pid);
     await cli("up", "--always-on");
@@ -110,6 +111,8 @@ describe.skipIf(bases.length === 0)("the groups of the fleet's launches (needs c
       () => !pids().some((pid) => first.includes(pid)) && pids().every(runs) && pids(),
     );
     await cli("cancel", "--force", "goes-on");
+    // A forced cancel does not wait for the host, and a launch that outlives its agent keeps its group.
+    await eventually(() => running(LASTING).length === 0);
     await cli("submit", "--wait", "--gpus", "1", "--", "true");
     for (const pid of second) kill(pid);
     await eventually(() => !pids().some(runs));

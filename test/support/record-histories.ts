@@ -1,7 +1,7 @@
 /**
  * @file Records the histories of a test's workflows for the replay tests.
  *
- * `ORBWEAVER_RECORD=DIR node_modules/.bin/vitest run --project busy test/integration/job-life.test.ts` writes the history of every run of
+ * `ORBWEAVER_RECORD=DIR node_modules/.bin/vitest run --project server test/integration/job-life.test.ts` writes the history of every run of
  * that test's fleet into DIR, as `TYPE.WORKFLOW-ID.N.json`; copy the ones that show something new to `test/histories/TYPE.WHAT.json`.
  */
 
