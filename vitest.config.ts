@@ -1,7 +1,7 @@
 /**
- * @file Five test projects. `unit` runs offline; `browser` looks at the console's page in Chromium, where there is one; `fallback` repeats the
+ * @file Six test projects. `unit` runs offline; `browser` looks at the console's page in Chromium, where there is one; `fallback` repeats the
  * tests of launches with the supervisor in Node; `server` runs files beside each other on real Temporal servers, each of them alone on its own;
- * `floods` runs the attacks that leave nothing of the machine to others, one after the other.
+ * `floods` runs the attacks that leave nothing of the machine to others, one after the other; `upgrade` the former release and this one in turns.
  */
 import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
@@ -28,12 +28,15 @@ const FLOODS = [
 /** As many files on a server run at the same time: they wait more than they work. */
 const LANES = 4;
 
+/** The longest first, so that no lane runs on alone; attacks last, as they leave workflows behind that nobody can read. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isLong = ({ moduleId }: TestSpecification): boolean =>
-      LONGEST.some((name) => moduleId.endsWith(name));
+    const placeOf = ({ moduleId }: TestSpecification): number => {
+      if (LONGEST.some((name) => moduleId.endsWith(name))) return 0;
+      return moduleId.includes("/test/attacks/") ? 2 : 1;
+    };
     const sorted = await super.sort(files);
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+    return sorted.toSorted((one, other) => placeOf(one) - placeOf(other));
   }
 }
 
@@ -128,13 +131,17 @@ export default defineConfig({
         test: {
           ...ON_A_SERVER,
           name: "server",
-          include: ["test/{integration,attacks,upgrade}/**/*.test.ts"],
+          include: ["test/{integration,attacks}/**/*.test.ts"],
           exclude: [...configDefaults.exclude, ...FLOODS],
           fileParallelism: true,
           maxWorkers: LANES,
         },
       },
       { extends: true, test: { ...ON_A_SERVER, name: "floods", include: FLOODS } },
+      {
+        extends: true,
+        test: { ...ON_A_SERVER, name: "upgrade", include: ["test/upgrade/**/*.test.ts"] },
+      },
     ],
   },
 });

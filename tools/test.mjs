@@ -55,7 +55,7 @@ try {
   await setup();
   if (flags.has("upgrade")) {
     await serverBinary();
-    await suite("server", "test/upgrade");
+    await suite("upgrade");
   } else {
     await Promise.all(GATES.map(gate));
   }
@@ -65,7 +65,7 @@ try {
     await suite("browser");
     if (!flags.has("unit")) {
       await serverBinary();
-      await suite("server");
+      await Promise.all(["server", "upgrade"].map(suite));
       await suite("floods");
     }
   }
@@ -108,8 +108,8 @@ async function serverBinary() {
   await provideServerBinary({ onProgress: progressPrinter(process.stderr) });
 }
 
-/** Runs one vitest project, or its files in one folder, and adds its counts; a crash without a report is a failure of its own. */
-async function suite(project, ...within) {
+/** Runs one vitest project and adds its counts; a crash without a report is a failure of its own. */
+async function suite(project) {
   say(`${project} tests`);
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-test-"));
   const report = path.join(folder, "report.json");
@@ -119,7 +119,6 @@ async function suite(project, ...within) {
     [
       path.join(ROOT, "node_modules/vitest/vitest.mjs"),
       "run",
-      ...within,
       "--project",
       project,
       "--reporter=default",
