@@ -36,7 +36,7 @@ class LongestFirst extends BaseSequencer {
       return moduleId.includes("/test/attacks/") ? 2 : 1;
     };
     const sorted = await super.sort(files);
-    return sorted.toSorted((one, other) => placeOf(one) - placeOf(other));
+    return [...sorted].sort((one, other) => placeOf(one) - placeOf(other));
   }
 }
 
