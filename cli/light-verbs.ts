@@ -1,8 +1,9 @@
 /**
- * @file Verbs that `tools/build.mjs` puts into one file, which loads in a third of the time of its hundreds of modules; `main.ts` starts it.
+ * @file Which of the files that `tools/bundle-programs.mjs` makes is started by `main.ts`: each loads in a fraction of the time of its hundreds of modules.
  *
- * `light.cjs` has those that talk to the Temporal server, and read job files, and nothing else. `serve.cjs` has the one that serves a model, because each
- * replica of a service starts with it while requests wait. Any other verb is loaded module by module.
+ * `light.cjs` has the verbs that talk to the Temporal server, and read job files, and nothing else. `serve.cjs` has the one that serves a model, because each
+ * replica of a service starts with it while requests wait. `whole.cjs` has all verbs, workers and agents among them, but the benches, which are loaded
+ * module by module.
  */
 
 /** The files of the verbs, by the words that name them, aliases included. */
@@ -30,23 +31,24 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["fence", "fleet/fence"],
 ]);
 
-/** A decision is replayed with Temporal's worker; a what-if decides, with models; ended jobs come from a database with code of its platform; a codec is a module of the user's, which a bundle cannot import. */
+/** A decision is replayed with Temporal's worker; a what-if decides, with models; ended jobs come from a database with code of its platform; a codec is a module of the user's, which imports what it likes. */
 const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec", "--ended", "--what-if"];
 
 /** The file of `serve`, whose other verbs talk to a fleet (`replicas`) or only write a file. */
 export const SERVING_VERB = "science/serve";
 
-export type Bundle = "light.cjs" | "serve.cjs";
+export type Bundle = "light.cjs" | "serve.cjs" | "whole.cjs";
 
-/** The file that holds all that a run needs; undefined where no file does. `env`: names the codec, too. */
+/** The smallest file that holds all that a run needs; undefined where none does. `env`: names the codec, too. */
 export function bundleOf(
   [verb = "", ...rest]: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): Bundle | undefined {
-  if (verb === "serve") return rest.includes("replicas") ? undefined : "serve.cjs";
+  if (verb === "bench") return undefined;
+  if (verb === "serve") return rest.includes("replicas") ? "whole.cjs" : "serve.cjs";
   const isLight =
     LIGHT_VERBS.has(verb) &&
     (env["ORBWEAVER_CODEC"] ?? "") === "" &&
     !rest.some((word) => HEAVY_FLAGS.some((flag) => word === flag || word.startsWith(`${flag}=`)));
-  return isLight ? "light.cjs" : undefined;
+  return isLight ? "light.cjs" : "whole.cjs";
 }

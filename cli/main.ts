@@ -2,12 +2,14 @@
 /**
  * @file The program `orbweaver`: runs the command line and exits with its status.
  *
- * Loads only what the words need: nothing for the version, one bundled file for verbs that only ask the server, or that serve a model.
+ * Loads only what the words need: nothing for the version, else the smallest bundled file that has the verb.
  */
 
-import { loadBundled } from "./bundled.ts";
+import { fileURLToPath } from "node:url";
+import { loadBundled } from "../workers/bundled.ts";
 import { packageVersion } from "./command/package-version.ts";
 import { bundleOf } from "./light-verbs.ts";
+import type * as Program from "./program.ts";
 import { drained, processIo } from "./terminal/io.ts";
 
 const words = process.argv.slice(2);
@@ -25,7 +27,8 @@ async function run(): Promise<number> {
     return 0;
   }
   const bundle = bundleOf(await withVerbFirst(), io.env);
-  const bundled = bundle && loadBundled(bundle);
+  const bundled =
+    bundle && loadBundled<typeof Program>(fileURLToPath(new URL(bundle, import.meta.url)));
   const { runCli } = bundled ?? (await import("./program.ts"));
   return await runCli(words, { io });
 }

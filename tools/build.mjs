@@ -22,6 +22,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
+import { bundlePrograms, LOADERS, sourcesUnder } from "./bundle-programs.mjs";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
 const ROOMS = [
@@ -95,13 +96,17 @@ export async function build({ say = () => {} } = {}) {
       path.join(ROOT, "dist/workflows/runtime/signal-intake.js"),
     ],
     preloadModules: preloaded().map((file) => path.join(ROOT, "dist", file)),
+    // Stacks name files and lines. With columns and the sources themselves the map was two thirds of the file, which each worker reads twice.
+    webpackConfigHook: (config) => ({
+      ...config,
+      devtool: "inline-nosources-cheap-module-source-map",
+    }),
     logger: quietLogger(),
   });
   mkdirSync(path.join(ROOT, "dist"), { recursive: true });
-  writeFileSync(path.join(ROOT, "dist/workflow-bundle.js"), withOwnGlobals(code));
-  await bundleShim();
-  say("bundling the command line");
-  await bundleVerbs();
+  writeFileSync(path.join(ROOT, "dist/workflow-bundle.js"), inAscii(withOwnGlobals(code)));
+  say("bundling the programs");
+  await bundlePrograms();
   await bundlePage();
   writeFileSync(stampFile, stamp);
 }
@@ -167,6 +172,10 @@ export function compileProgram(name, out) {
   );
 }
 
+/** A character beyond ASCII, in a string or a comment, would double the memory of the whole text. */
+const inAscii = (code) =>
+  code.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /**
  * In the sandbox of workflows each look at a global asks an interceptor, a tenth of a microsecond or more: loops that call `Math.min` took twenty times
  * as long. So the bundle looks once, on its first line, which leaves the lines of the source map where they are. Nothing that the SDK replaces or
@@ -187,180 +196,6 @@ function withOwnGlobals(code) {
     start,
     `(() => { const { ${names} } = globalThis, Infinity = 1 / 0, NaN = 0 / 0; Object.freeze(Error); globalThis.Error = class {}; // webpackBootstrap`,
   );
-}
-
-/** The shim as one CommonJS file: every launch starts one, and loading a dozen modules costs a third of that. */
-async function bundleShim() {
-  // The bundler of the workflows, where its owner has it.
-  const webpack = createRequire(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js"))(
-    "webpack",
-  );
-  const compiler = webpack({
-    mode: "production",
-    target: "node20",
-    entry: path.join(ROOT, "dist/workers/shim.js"),
-    output: { path: path.join(ROOT, "dist/workers"), filename: "shim.cjs" },
-    // Its stack traces go to a log that people read.
-    optimization: { minimize: false },
-  });
-  const stats = await promisify(compiler.run.bind(compiler))();
-  await promisify(compiler.close.bind(compiler))();
-  if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
-}
-
-/** The verbs that only ask the server, and the one that serves a model, as a CommonJS file each. */
-async function bundleVerbs() {
-  const { LIGHT_VERBS, SERVING_VERB } = await import(
-    pathToFileURL(path.join(ROOT, "dist/cli/light-verbs.js")).href
-  );
-  await bundleProgram("light.cjs", {
-    verbs: [...LIGHT_VERBS.values()],
-    packages: /^(@temporalio\/worker|onnxruntime-node|highs|libsql)$/,
-    heavy:
-      /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$|^history\/|^command\/what-if\.js$/,
-    words: ["list", "--address", "127.0.0.1:1", "--isolated"],
-  });
-  await bundleProgram("serve.cjs", {
-    verbs: [SERVING_VERB],
-    // Only an error that ends the service asks whether it is one of Temporal's client.
-    packages: /^(@temporalio\/|onnxruntime-node$)/,
-    heavy: /^serving\/run-replicas\.js$|^command\/session\.js$|^verbs\/service\/completion\.js$/,
-    words: ["serve", "--model", "none.onnx"],
-  });
-}
-
-/**
- * The command line with some verbs as one CommonJS file of `dist/cli`. Outside stay other verbs, the `heavy` files of our own, and `packages`: those with native
- * parts, and what is hardly needed. `words`: a run that needs no server, whose compiled code is kept.
- */
-async function bundleProgram(filename, { verbs, packages, heavy, words }) {
-  const near = createRequire(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js"));
-  const webpack = near("webpack");
-  const Minimizer = createRequire(near.resolve("webpack"))("minimizer-webpack-plugin");
-  const held = new Set(verbs.map((file) => `./verbs/${file}.js`));
-  const folder = path.join(ROOT, "dist/cli");
-  const compiler = webpack({
-    mode: "production",
-    target: "node20",
-    context: ROOT,
-    entry: path.join(folder, "program.js"),
-    output: { path: folder, filename, library: { type: "commonjs2" } },
-    // Half of the text is comments and indentation, which every start would read. Stack traces name functions and modules, and the text is ASCII: a character
-    // beyond it would double the memory of the whole and the time to read it.
-    optimization: {
-      moduleIds: "named",
-      minimizer: [
-        new Minimizer({
-          extractComments: false,
-          terserOptions: {
-            mangle: false,
-            compress: false,
-            format: { ascii_only: true, semicolons: false, comments: /@license|@preserve|^!/ },
-          },
-        }),
-      ],
-    },
-    module: {
-      parser: {
-        javascript: {
-          dynamicImportMode: "eager",
-          createRequire: false,
-          url: false,
-          unknownContextCritical: false,
-          exprContextCritical: false,
-        },
-      },
-      rules: [
-        // Our modules do nothing by being loaded, so an index loads only what is used of it.
-        { include: path.join(ROOT, "dist"), sideEffects: false },
-        {
-          test: /@temporalio[\\/]proto[\\/]protos[\\/]json-module\.js$/,
-          loader: path.join(ROOT, "tools/slim-messages.cjs"),
-          options: { isCalled: calledByClients() },
-        },
-        {
-          include: path.join(ROOT, "node_modules/protobufjs/src/type.js"),
-          loader: path.join(ROOT, "tools/lazy-types.cjs"),
-        },
-      ],
-    },
-    externals: [
-      ({ request, context }, done) => {
-        const outside = outsideOfBundle(request, context, { held, packages, heavy });
-        // Compiled code of an earlier time cannot import; packages are required, and verbs with files of their own are no light ones.
-        return outside === undefined
-          ? done()
-          : done(null, `${/^[.]/.test(outside) ? "import" : "commonjs"} ${outside}`);
-      },
-    ],
-    plugins: [
-      new webpack.DefinePlugin({
-        // Of the module's own file, beside which it may look for others.
-        "import.meta.url": webpack.DefinePlugin.runtimeValue(({ module }) => {
-          const own = JSON.stringify(path.relative(folder, module.resource));
-          return `require('node:url').pathToFileURL(require('node:path').join(__dirname, ${own})).href`;
-        }),
-      }),
-    ],
-    node: { __filename: false, __dirname: false },
-    performance: { hints: false },
-  });
-  const stats = await promisify(compiler.run.bind(compiler))();
-  await promisify(compiler.close.bind(compiler))();
-  if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
-  if (readFileSync(path.join(folder, filename)).some((byte) => byte > 0x7f))
-    throw new Error(`${filename} is not ASCII alone, as cli/bundled.ts takes it to be`);
-  keepCompiled(path.join(folder, filename), words);
-}
-
-/** Which methods of Temporal's services the light verbs may call: those that our client's side or the client library names. */
-function calledByClients() {
-  const sources = ["client", "cli", "workers", "access", "protocol"].flatMap((room) =>
-    sourcesUnder(path.join(ROOT, room)),
-  );
-  const library = ["workflow-client.js", "connection.js"].map((file) =>
-    path.join(ROOT, "node_modules/@temporalio/client/lib", file),
-  );
-  const text = [...sources, ...library].map((file) => readFileSync(file, "utf8")).join("\n");
-  const named = new Set([...text.matchAll(/\.\s*(\w+)/g)].map(([, name]) => name));
-  return (method) => named.has(method);
-}
-
-/** How the bundle in `dist/cli` imports what it does not hold; undefined for what it holds. */
-function outsideOfBundle(request, context, { held, packages, heavy }) {
-  if (packages.test(request)) return request;
-  if (!request.startsWith(".") || context.includes("node_modules")) return undefined;
-  const cli = path.join(ROOT, "dist/cli");
-  const file = path.relative(cli, path.resolve(context, request)).split(path.sep).join("/");
-  const isHeavyVerb = context === cli && file.startsWith("verbs/") && !held.has(`./${file}`);
-  return heavy.test(file)
-    ? file.startsWith("../")
-      ? file
-      : `./${file}`
-    : isHeavyVerb
-      ? `./${file}`
-      : undefined;
-}
-
-/** What V8 has compiled once a verb has been set up; see `cli/bundled.ts`. */
-function keepCompiled(file, words) {
-  const script = `
-    const vm = require("node:vm"), { readFileSync, writeFileSync } = require("node:fs"), { wrap, createRequire } = require("node:module");
-    const file = ${JSON.stringify(file)}, folder = ${JSON.stringify(path.dirname(file))};
-    const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
-    const script = new vm.Script(wrap(readFileSync(file, "utf8")), { filename: file, importModuleDynamically });
-    const module_ = { exports: {} };
-    script.runInThisContext().call(module_.exports, module_.exports, createRequire(file), module_, file, folder);
-    const quiet = { write: () => true };
-    const io = { stdout: quiet, stderr: quiet, env: {}, cwd: "/", nowMs: () => 0, readInput: async () => "", interrupted: new AbortController().signal };
-    module_.exports.runCli(${JSON.stringify(words)}, { io }).then(() => {
-      writeFileSync(file + ".code", script.createCachedData());
-      process.exit(0);
-    });`;
-  const kept = spawnSync(process.execPath, ["-e", script], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  if (kept.status !== 0) throw new Error(`${file} does not load`);
 }
 
 /** The page of the console: one script, checked against the browser's types, and the files beside it. */
@@ -408,24 +243,13 @@ function inputStamp() {
     path.join(ROOT, "tsconfig.build.json"),
     path.join(ROOT, "package.json"),
     fileURLToPath(import.meta.url),
-    path.join(ROOT, "tools/slim-messages.cjs"),
-    path.join(ROOT, "tools/lazy-types.cjs"),
+    path.join(ROOT, "tools/bundle-programs.mjs"),
+    path.join(ROOT, "tools/no-bundler.cjs"),
+    ...LOADERS,
   ].sort()) {
     hash.update(path.relative(ROOT, file)).update(readFileSync(file));
   }
   return hash.digest("hex");
-}
-
-function sourcesUnder(dir) {
-  if (!existsSync(dir)) return [];
-  return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
-    const file = path.join(dir, entry.name);
-    return entry.isDirectory()
-      ? sourcesUnder(file)
-      : /\.(c?ts|html|css|svg)$/.test(entry.name)
-        ? [file]
-        : [];
-  });
 }
 
 function quietLogger() {

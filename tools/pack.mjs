@@ -161,14 +161,7 @@ export const isFileLeftOut = (name, file) =>
 /** Loads, and says what is missing when it is asked to work. */
 function writeStandIn(folder, name) {
   mkdirSync(folder, { recursive: true });
-  const text =
-    "the npm package of Orbweaver brings no bundler of workflows; run this in a clone of the repository";
-  const names = ["Volume", "Union", "webpack"];
-  writeFileSync(
-    path.join(folder, "index.js"),
-    `class Missing {\n  constructor() {\n    throw new Error(${JSON.stringify(text)});\n  }\n}\n` +
-      names.map((each) => `exports.${each} = Missing;\n`).join(""),
-  );
+  copyFileSync(path.join(ROOT, "tools/no-bundler.cjs"), path.join(folder, "index.js"));
   writeFileSync(
     path.join(folder, "package.json"),
     `${JSON.stringify({ name, version: "0.0.0", private: true, main: "index.js", license: "Apache-2.0" }, null, 2)}\n`,

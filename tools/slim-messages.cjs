@@ -1,5 +1,5 @@
 /**
- * @file A loader of webpack: leaves out of Temporal's message types those that no client of ours speaks, because each type costs time at the start.
+ * @file A loader of webpack: leaves out of Temporal's message types those that a program of ours does not speak, because each type costs time at the start.
  *
  * Kept are the methods of services that the sources call, the types that they reach, and the namespaces below. Cost: one walk over the types.
  */
@@ -30,13 +30,16 @@ module.exports = function slim(source) {
     throw new Error("the message types of @temporalio/proto have another form than expected");
   // A literal of an object, written by protobufjs; keys are not all quoted.
   const types = new Function(`return (${source.slice(from, to)});`)();
-  const { nested: slimmed } = slimTypes({ nested: types }, this.getOptions().isCalled);
+  const { nested: slimmed } = slimTypes({ nested: types }, this.getOptions());
   return `${source.slice(0, from)}JSON.parse(${JSON.stringify(JSON.stringify(slimmed))})${source.slice(to)}`;
 };
 module.exports.slimTypes = slimTypes;
 
-/** The tree of protobufjs with what is needed. `isCalled`: whether our sources call a method, by its name as the client library has it (`startWorkflowExecution`). */
-function slimTypes(types, isCalled) {
+/**
+ * The tree of protobufjs with what is needed. `isCalled`: whether our sources call a method, by its name as the client library has it (`startWorkflowExecution`).
+ * `whole`: namespaces that are kept besides.
+ */
+function slimTypes(types, { isCalled, whole = [] }) {
   const byName = new Map();
   index(types, "", byName);
   const needed = new Set();
@@ -46,7 +49,7 @@ function slimTypes(types, isCalled) {
     needed.add(name);
     open.push(name);
   };
-  for (const name of KEPT) {
+  for (const name of [...KEPT, ...whole]) {
     if (!byName.has(name)) throw new Error(`@temporalio/proto has no ${name} any more`);
     needWhole(name, byName, need);
   }

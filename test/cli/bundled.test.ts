@@ -1,16 +1,24 @@
-/** @file The bundled file of the light verbs answers as the modules do that it was made from. */
+/** @file The bundled files of the command line answer as the modules do that they were made from. */
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { loadBundled, type BundledCli } from "../../cli/bundled.ts";
-import { LIGHT_VERBS } from "../../cli/light-verbs.ts";
+import { LIGHT_VERBS, type Bundle } from "../../cli/light-verbs.ts";
+import type * as Program from "../../cli/program.ts";
+import { VERB_GROUPS } from "../../cli/verb-list.ts";
 import { branchySample } from "../../models/onnx/onnx-samples.ts";
+import { loadBundled } from "../../workers/bundled.ts";
 import { run } from "./run.ts";
 
+type BundledCli = Pick<typeof Program, "runCli">;
+
 const DIST = join(import.meta.dirname, "../../dist/cli");
+/** All but the benches, which no bundle has. */
+const VERBS = VERB_GROUPS.flatMap(({ verbs }) => verbs.map(({ names: [name] }) => name)).filter(
+  (name) => name !== "bench",
+);
 
 async function said(bundled: BundledCli, words: readonly string[]) {
   let stdout = "";
@@ -37,14 +45,23 @@ async function said(bundled: BundledCli, words: readonly string[]) {
 }
 
 describe("the bundled verbs", () => {
-  const [bundled, serving] = (["light.cjs", "serve.cjs"] as const).map((bundle) => {
-    const found = loadBundled(bundle, DIST);
+  const loaded = (bundle: Bundle): BundledCli => {
+    const found = loadBundled<BundledCli>(join(DIST, bundle));
     if (found === undefined) throw new Error(`${DIST} has no ${bundle}; run node tools/setup.mjs`);
     return found;
-  }) as [BundledCli, BundledCli];
+  };
+  const [bundled, serving, whole] = [loaded("light.cjs"), loaded("serve.cjs"), loaded("whole.cjs")];
 
   it.each([...LIGHT_VERBS.keys()])("%s has the help of its source", async (verb) => {
     expect(await said(bundled, [verb, "--help"])).toEqual(await run([verb, "--help"]));
+  });
+
+  it.each(VERBS)("%s has the help of its source in the whole one, too", async (verb) => {
+    expect(await said(whole, [verb, "--help"])).toEqual(await run([verb, "--help"]));
+  });
+
+  it("the whole one knows all verbs, those that it does not hold as well", async () => {
+    expect(await said(whole, ["--help"])).toEqual(await run(["--help"]));
   });
 
   it("serve has the help of its source, and its errors", async () => {
@@ -73,6 +90,29 @@ describe("the bundled verbs", () => {
     rmSync(folder, { recursive: true });
   });
 
+  it("threads of the whole one, and of workers on demand, are where it looks for them", () => {
+    const text = readFileSync(join(DIST, "whole.cjs"), "utf8");
+    const isThere = (file: string): boolean => existsSync(join(DIST, "..", file));
+    expect(text).toContain(`(__dirname,"../workers/workflow-thread.js")`);
+    for (const thread of ["workflow-thread.js", "workflow-thread.cjs"])
+      expect(isThere(`workers/${thread}`)).toBe(true);
+    for (const thread of ["decide-thread", "start-estimator-thread"])
+      expect(isThere(`activities/${thread}.cjs`)).toBe(true);
+  });
+
+  it("the whole one imports a codec of the user, and says what is wrong with it", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "orbweaver-codec-"));
+    const codec = join(folder, "codec.mjs");
+    const words = ["list", "--isolated", "--address", "127.0.0.1:1", "--codec", codec];
+    for (const text of ["export const other = 1;", "throw new Error('no');"]) {
+      writeFileSync(codec, text);
+      const answer = await said(whole, words);
+      expect(answer).toEqual(await run(words));
+      expect(answer.stderr).toContain("error BAD_INPUT");
+    }
+    rmSync(folder, { recursive: true });
+  });
+
   it("ends with one line for an error of ours, and its exit status", async () => {
     const words = ["list", "--isolated", "--address", "no-port"];
     const answer = await said(bundled, words);
@@ -81,8 +121,7 @@ describe("the bundled verbs", () => {
   });
 
   it("are not there where nothing was built", () => {
-    expect(
-      loadBundled("light.cjs", mkdtempSync(join(tmpdir(), "orbweaver-unbuilt-"))),
-    ).toBeUndefined();
+    const folder = mkdtempSync(join(tmpdir(), "orbweaver-unbuilt-"));
+    expect(loadBundled(join(folder, "light.cjs"))).toBeUndefined();
   });
 });

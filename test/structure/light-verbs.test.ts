@@ -53,22 +53,23 @@ describe("the command line", () => {
     expect(light.flat().sort()).toEqual([...LIGHT_VERBS.keys()].sort());
   });
 
-  it("takes the bundle for light verbs, and not for a replayed decision, a what-if or a codec of the user", () => {
+  it("takes the small bundle for light verbs, and the whole one for a replayed decision, a what-if or a codec of the user", () => {
     expect(bundleOf(["list", "--json"], {})).toBe("light.cjs");
     expect(bundleOf(["status", "job-1"], {})).toBe("light.cjs");
-    expect(bundleOf(["explain", "job-1", "--decision"], {})).toBeUndefined();
+    expect(bundleOf(["explain", "job-1", "--decision"], {})).toBe("whole.cjs");
     expect(bundleOf(["submit", "--json", "job.yaml"], {})).toBe("light.cjs");
-    expect(bundleOf(["submit", "--what-if", "job.yaml"], {})).toBeUndefined();
-    expect(bundleOf(["list", "--codec=./own.mjs"], {})).toBeUndefined();
-    expect(bundleOf(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBeUndefined();
-    expect(bundleOf(["worker", "--role", "fleet"], {})).toBeUndefined();
-    expect(bundleOf([], {})).toBeUndefined();
+    expect(bundleOf(["submit", "--what-if", "job.yaml"], {})).toBe("whole.cjs");
+    expect(bundleOf(["list", "--codec=./own.mjs"], {})).toBe("whole.cjs");
+    expect(bundleOf(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("whole.cjs");
+    expect(bundleOf(["worker", "--role", "fleet"], {})).toBe("whole.cjs");
+    expect(bundleOf([], {})).toBe("whole.cjs");
+    expect(bundleOf(["bench", "pick"], {})).toBeUndefined();
   });
 
-  it("takes the bundle of its own for a model that is served, whatever codec is set, and not for replicas", () => {
+  it("takes the bundle of its own for a model that is served, whatever codec is set, and the whole one for replicas", () => {
     expect(bundleOf(["serve"], {})).toBe("serve.cjs");
     expect(bundleOf(["serve", "--gpus", "2"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("serve.cjs");
-    expect(bundleOf(["serve", "replicas", "service.yaml"], {})).toBeUndefined();
-    expect(bundleOf(["serve", "--json", "replicas", "service.yaml"], {})).toBeUndefined();
+    expect(bundleOf(["serve", "replicas", "service.yaml"], {})).toBe("whole.cjs");
+    expect(bundleOf(["serve", "--json", "replicas", "service.yaml"], {})).toBe("whole.cjs");
   });
 });

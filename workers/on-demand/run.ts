@@ -7,7 +7,7 @@
  */
 
 import type { Client } from "@temporalio/client";
-import type { Logger } from "pino";
+import { pino, type Logger } from "pino";
 import { resolveConnection } from "../connection.ts";
 import type { OnDemandLife } from "../workflow-worker.ts";
 import { backlogCount } from "./backlog.ts";
@@ -22,11 +22,22 @@ export interface OnDemandRun {
   readonly role: ControlRole;
   readonly setting: OnDemandSetting;
   readonly lock: RoleLock;
-  readonly logger: Logger;
 }
 
-/** Resolves when the worker has ended. */
-export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun): Promise<void> {
+/** Resolves when the worker has ended, with the exit status of its process; never throws. */
+export async function runOnDemand(run: OnDemandRun): Promise<number> {
+  const level = process.env["ORBWEAVER_LOG_LEVEL"] ?? "info";
+  const logger = pino({ level, base: { role: run.role, pid: process.pid } }, process.stderr);
+  try {
+    await work(run, logger);
+    return 0;
+  } catch (error) {
+    logger.error({ error: String(error) }, "the worker failed");
+    return 1;
+  }
+}
+
+async function work({ role, setting, lock }: OnDemandRun, logger: Logger): Promise<void> {
   const { stateDir, cwd, flags, idleMs, buildId } = setting;
   const connection = await resolveConnection(flags, { env: process.env, cwd, stateDir });
   const onDemand: OnDemandLife = {
@@ -40,7 +51,7 @@ export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun):
       if (await hasWork(client, role, logger)) startDetached(role, setting);
     },
   };
-  const work = {
+  const parts = {
     ...{ connection, stateDir },
     logger,
     onDemand,
@@ -54,15 +65,15 @@ export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun):
   switch (role) {
     case "fleet": {
       const { runFleetWorker } = await import("../fleet-worker.ts");
-      return await runFleetWorker({ ...work, storeDir });
+      return await runFleetWorker({ ...parts, storeDir });
     }
     case "jobs": {
       const { runJobsWorker } = await import("../jobs-worker.ts");
-      return await runJobsWorker(work);
+      return await runJobsWorker(parts);
     }
     case "solver": {
       const { runSolverWorker } = await import("../solver-worker.ts");
-      return await runSolverWorker({ ...work, storeDir });
+      return await runSolverWorker({ ...parts, storeDir });
     }
   }
 }

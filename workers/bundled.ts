@@ -1,5 +1,5 @@
 /**
- * @file Loads the one file of some verbs, with the compiled code of an earlier time where Node keeps such.
+ * @file Loads a program that the build has put into one file, with the compiled code of an earlier time where Node keeps such.
  *
  * From Node 22.1 on Node keeps it itself. Before, the build has put it beside the bundle; V8 refuses what another version of it has compiled, and
  * the bundle is then compiled as any other file.
@@ -8,31 +8,20 @@
 import { existsSync, readFileSync } from "node:fs";
 import nodeModule from "node:module";
 import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
 import * as vm from "node:vm";
-import type { Bundle } from "./light-verbs.ts";
-import type { runCli } from "./program.ts";
 
-export interface BundledCli {
-  readonly runCli: typeof runCli;
-}
-
-/** The bundle beside this file; undefined where this file was not built. */
-export function loadBundled(
-  bundle: Bundle,
-  dir: string = dirname(fileURLToPath(import.meta.url)),
-): BundledCli | undefined {
-  const file = `${dir}/${bundle}`;
+/** What the bundle exports; undefined where it was not built. `Exports`: the type of the file that it was made from. */
+export function loadBundled<Exports>(file: string): Exports | undefined {
   if (!existsSync(file)) return undefined;
   const require = nodeModule.createRequire(file);
   const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: () => unknown };
   enableCompileCache?.();
   const script = enableCompileCache === undefined ? compiledScript(file) : undefined;
-  if (script === undefined) return require(file) as BundledCli; // of our own build
+  if (script === undefined) return require(file) as Exports; // of our own build
   const module = { exports: {} };
   const run = script.runInThisContext() as (...parts: readonly unknown[]) => void; // the wrapper of `nodeModule.wrap`
-  run.call(module.exports, module.exports, require, module, file, dir);
-  return module.exports as BundledCli;
+  run.call(module.exports, module.exports, require, module, file, dirname(file));
+  return module.exports as Exports;
 }
 
 /** Undefined without compiled code that this Node takes. */
