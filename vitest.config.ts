@@ -96,8 +96,6 @@ export default defineConfig({
   test: {
     ...KEPT_SOURCES,
     pool: "forks",
-    // Compiled modules are kept for the next file and the next project.
-    experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
     // The servers of the run are stopped in it; Vitest would leave them after ten seconds.
     teardownTimeout: 120_000,
