@@ -94,6 +94,7 @@ export async function build({ say = () => {} } = {}) {
       path.join(ROOT, "dist/workflows/runtime/activation-guard.js"),
       path.join(ROOT, "dist/workflows/runtime/sealed-run.js"),
       path.join(ROOT, "dist/workflows/runtime/signal-intake.js"),
+      path.join(ROOT, "dist/workflows/runtime/checked-input.js"),
     ],
     preloadModules: preloaded().map((file) => path.join(ROOT, "dist", file)),
     // Stacks name files and lines. With columns and the sources themselves the map was two thirds of the file, which each worker reads twice.

@@ -71,15 +71,11 @@ const OTHERS = "others";
 /** Larger payloads are not even decoded. */
 export const mayBeRead = (bytes: number): boolean => bytes <= MAX_BATCH_BYTES;
 
-/** By former rules: of deeper values a worker's thread soon writes no JSON any more, so that no history with one goes on. */
-const FORMER_JSON_DEPTH = 4_000;
-
-/** Whether a value is deeper than anything that is meant. Written as JSON, for the next run or the decider, it would overflow the stack in each try of a task. Cost: O(value). */
+/** Whether a value is deeper than anything that is meant; what is too deep to be written again was not even read (`workflows/runtime/payload-converter.ts`). Cost: O(value). */
 export const isTooDeep = (
   { applyVersion }: Pick<Ledger, "applyVersion">,
   value: unknown,
-): boolean =>
-  isDeeperThan(value, applyVersion >= FLOODED_TURNS_RULES ? MAX_JSON_DEPTH : FORMER_JSON_DEPTH);
+): boolean => applyVersion >= FLOODED_TURNS_RULES && isDeeperThan(value, MAX_JSON_DEPTH);
 
 /** Everybody waits in the line of the name that they claim; by former rules all did in one. */
 export const laneOf = (

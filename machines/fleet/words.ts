@@ -10,7 +10,7 @@ import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../..
 import { utf8Length } from "../../lib/utf8.ts";
 import type { CarriedWord, FleetInput } from "../../protocol/fleet.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { SPACED_RUNS_RULES } from "../../scheduling/ledger/upgrade.ts";
+import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../scheduling/ledger/upgrade.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
@@ -47,6 +47,8 @@ export interface Words {
   readonly seen: ReadonlySet<string>;
   /** The numbers of the last proven orders, former runs' included, in their order. */
   readonly orderNumbers: readonly string[];
+  /** A word of this run was refused that had no proof: nobody is believed without one. */
+  readonly isProofNeeded: boolean;
   readonly question: Question | undefined;
 }
 
@@ -76,6 +78,7 @@ export const noWords = (
   waiting: NOTHING_WAITS,
   seen: new Set(orderNumbers),
   orderNumbers,
+  isProofNeeded: false,
   question: undefined,
 });
 
@@ -98,15 +101,22 @@ export interface CarriedOn {
 }
 
 /**
- * What waits, for the next run, in its order; where that is more than its input has room for, operators' orders alone, which nobody gives again, or nothing if
- * they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
+ * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed, or operators' orders alone, which nobody gives
+ * again, or nothing if they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
  */
 export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
   const waiting = words === undefined ? [] : waitingIn(words, applyVersion);
   const all = carriedOf(waiting);
   if (all !== undefined) return { words: all, isAll: true };
+  // Words of 100 KB, one after the other, would keep a run from its end.
+  const isJunkKnown = applyVersion >= FLOODED_TURNS_RULES && words?.isProofNeeded === true;
+  const provable = isJunkKnown ? carriedOf(waiting.filter(mayBeBelieved)) : undefined;
+  if (provable !== undefined) return { words: provable, isAll: true };
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
 }
+
+const mayBeBelieved = ({ proof, order }: Word): boolean =>
+  order !== undefined || parseProof(proof) !== undefined;
 
 const waitingIn = (words: Words, applyVersion: number): readonly Word[] =>
   applyVersion >= SPACED_RUNS_RULES ? unsaid(words) : allWaiting(words.waiting);
@@ -221,11 +231,15 @@ export function settled(
   );
   const seen = new Set(words.seen);
   const orderNumbers = [...words.orderNumbers];
+  let { isProofNeeded } = words;
   const all = list.map((word, at): CheckedWord => {
     const proof = parseProof(word.proof);
     const { sinceMs: startedAtMs = words.startedAtMs } = word;
     const refusal = reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
-    if (refusal !== undefined) return { word, refusal };
+    if (refusal !== undefined) {
+      isProofNeeded ||= proof === undefined && word.flaw === undefined;
+      return { word, refusal };
+    }
     // Everybody is trusted where an unsigned word passes.
     if (proof === undefined) return word.order === undefined ? { word, heard: word } : { word };
     seen.add(proof.nonce);
@@ -245,6 +259,7 @@ export function settled(
       ...words,
       seen,
       orderNumbers: orderNumbers.slice(-MOST_ORDER_NUMBERS),
+      isProofNeeded,
       question: undefined,
     },
     all,

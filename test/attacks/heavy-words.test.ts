@@ -1,11 +1,13 @@
 /**
- * @file Words as large as Temporal takes them, in the form of proven ones: to the runs beside a fleet, and to a job whose history is read afterwards.
- * Runs go on, and their next ones begin. Deep words to a fleet are played on its machine (`test/machines/fleet/run-end.test.ts`).
+ * @file Words as large and as deep as Temporal takes them, with the form of a proof and without: to a fleet, one after the other, to the runs beside it, and to jobs whose history is read
+ * afterwards. Runs go on, and their next ones begin.
  */
 
-import { defaultPayloadConverter, type Payload } from "@temporalio/common";
+import { WorkflowUpdateFailedError } from "@temporalio/client";
+import { defaultPayloadConverter, RawValue, type Payload } from "@temporalio/common";
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { tenantId } from "../../domain/values/ids.ts";
 import {
   BANDWIDTH_MODEL_WORKFLOW,
@@ -13,11 +15,14 @@ import {
   COLLECTIVE_TUNER_WORKFLOW,
   collectiveTunerWorkflowId,
   disbelievedQuery,
+  endLogSessionSignal,
+  fleetWorkflowId,
   JOB_TASK_QUEUE,
   LINK_MONITOR_WORKFLOW,
   linkMonitorWorkflowId,
   LOBBY_WORKFLOW,
   lobbyWorkflowId,
+  LOG_SESSION_WORKFLOW,
   PRESENCE_WORKFLOW,
   presenceWorkflowId,
   PROOF_HEADER,
@@ -49,7 +54,18 @@ const forgedProof = (): string =>
     signature: "s".repeat(86),
   });
 
-const signal = (workflowId: string, signalName: string, value: Payload) =>
+const LEVELS = 50_000;
+const deep = (levels = LEVELS): Payload => ({
+  metadata: { encoding: Buffer.from("json/plain") },
+  data: Buffer.from("[".repeat(levels) + "]".repeat(levels)),
+});
+
+const signal = (
+  workflowId: string,
+  signalName: string,
+  value: Payload,
+  { hasProof = true }: { readonly hasProof?: boolean } = {},
+) =>
   world.temporal.workflowService.signalWorkflowExecution({
     ...{
       namespace: world.temporal.options.namespace,
@@ -57,8 +73,25 @@ const signal = (workflowId: string, signalName: string, value: Payload) =>
       identity: "mallory",
     },
     ...{ workflowExecution: { workflowId }, signalName, input: { payloads: [value] } },
-    header: { fields: { [PROOF_HEADER]: defaultPayloadConverter.toPayload(forgedProof()) } },
+    ...(hasProof && {
+      header: { fields: { [PROOF_HEADER]: defaultPayloadConverter.toPayload(forgedProof()) } },
+    }),
   });
+
+/** The next word leaves when the server has the last one. Fails where it takes no more. */
+async function whileSaid(say: () => Promise<unknown>, act: () => Promise<void>): Promise<void> {
+  let isOver = false;
+  const stream = async (): Promise<void> => {
+    while (!isOver) await say();
+  };
+  await Promise.all([stream(), act().finally(() => (isOver = true))]);
+}
+
+const isUnbelieved = async (): Promise<boolean> => {
+  const { stdout } = await world.cli(["audit", "--json"]);
+  const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
+  return words.some(({ sender, to }) => sender === "mallory" && to === undefined);
+};
 
 const TENANT = tenantId("nobody");
 const TOPOLOGY = {
@@ -144,4 +177,69 @@ it("the history of a job that was told heavy words is read by whoever asks", asy
   const { code, stderr } = await world.cli(["audit", "--job", jobId, "--json"]);
   expect(code, stderr).toBe(0);
   await world.orbweaver.job(jobId).cancel();
+});
+
+/** Of which one in flight is enough: while a task is open, the server keeps 2 MiB of them by default, and fails the task for more. */
+it.each([
+  { name: "without a proof", levels: LEVELS, hasProof: false },
+  { name: "with the form of one", levels: LEVELS, hasProof: true },
+  { name: "of 1 MB", levels: 10 * LEVELS, hasProof: false },
+])(
+  "a fleet takes orders and starts jobs while deep words come one after the other, $name",
+  async ({ levels, hasProof }) => {
+    const workflowId = fleetWorkflowId(world.fleet);
+    const value = deep(levels);
+    await whileSaid(
+      () => signal(workflowId, "inbox", value, { hasProof }),
+      async () => {
+        for (const verb of ["drain", "undrain", "drain", "undrain"]) {
+          const { code, stderr } = await world.cli([verb, "alpha/a1"]);
+          expect(code, stderr).toBe(0);
+        }
+        const { jobId } = await world.orbweaver.submit({
+          ...{ name: "bystander", tenant: "bystander" },
+          ...{ gang: 1, run: { command: ["true"] } },
+        });
+        await world.temporal.workflow.getHandle(jobId).result();
+      },
+    );
+    await expect.poll(isUnbelieved).toBe(true);
+    // None was ended by the server, which would take all leases with it.
+    const runs = world.temporal.workflow.list({ query: `WorkflowId = "${workflowId}"` });
+    for await (const { status } of runs)
+      expect(["RUNNING", "CONTINUED_AS_NEW"]).toContain(status.name);
+  },
+);
+
+it.each([
+  { name: "job", more: {} },
+  { name: "array", more: { array: { count: 2 } } },
+])("a $name that deep and heavy words come to runs to its end", async ({ more }) => {
+  const { jobId } = await world.orbweaver.submit({
+    ...{ name: "told", hold: true, gang: 1, run: { command: ["true"] } },
+    ...more,
+  });
+  const job = world.temporal.workflow.getHandle(jobId);
+  for (const word of ["grant", "grants", "pending", "x"])
+    for (const value of [deep(), deep(20 * LEVELS), heavy()]) await signal(jobId, word, value);
+  for (const order of ["amend", "hold", "word"])
+    await job
+      .executeUpdate(order, { args: [RawValue.fromPayload(deep()), forgedProof()] })
+      // Some are refused at once, some are answered with null, and nobody believes them.
+      .catch((error: unknown) => expect(error).toBeInstanceOf(WorkflowUpdateFailedError));
+  await world.orbweaver.job(jobId).release();
+  await job.result();
+});
+
+it("a log session refuses deep questions, and answers the next", async () => {
+  const workflowId = `mallory-${randomUUID()}`;
+  const session = await begun(LOG_SESSION_WORKFLOW, workflowId, { idleMs: 600_000 });
+  for (const value of [deep(), deep(20 * LEVELS)]) {
+    await signal(workflowId, "x", value);
+    await expect(
+      session.executeUpdate("read", { args: [RawValue.fromPayload(value)] }),
+    ).rejects.toMatchObject({ cause: { type: "BAD_INPUT" } });
+  }
+  await session.signal(endLogSessionSignal);
+  await session.result();
 });

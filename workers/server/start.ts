@@ -64,6 +64,8 @@ export interface RunningServer {
   readonly exited: Promise<ServerExit>;
 }
 
+const MIB = 1024 * 1024;
+
 /**
  * A development server is slow by default: it looks for new tasks on a 50 ms grid and limits the
  * calls a second. These keys lift both; a workflow with one activity falls from 150 to 41 ms.
@@ -85,6 +87,11 @@ const DYNAMIC_CONFIG: DynamicConfig = {
   // As many signals as a run takes: by default the 101st that comes during one workflow task fails that task, and while a flood lasts no other begins
   // (docs/decisions/0119-flooded-tasks-end.md).
   "history.maximumBufferedEventsBatch": 10_000,
+  // And as many bytes of them as come while a run is repeated; by default 2 MiB, which words of 100 KB one after the other are within a fifth of a second. They count for the state that
+  // the server keeps of a run, and are written in one piece, with the answer to the task (docs/decisions/0250-large-words-one-after-the-other.md).
+  "history.maximumBufferedEventsSizeInBytes": 32 * MIB,
+  "limit.mutableStateSize.error": 64 * MIB,
+  "system.transactionSizeLimit": 64 * MIB,
   // An activity of the workflow's own task queue comes with the answer to its task, not through the server's queues.
   "system.enableActivityEagerExecution": true,
   "frontend.rps": 100_000,

@@ -10,6 +10,7 @@
 
 import {
   allHandlersFinished,
+  ApplicationFailure,
   condition,
   continueAsNew,
   proxyActivities,
@@ -49,6 +50,7 @@ import {
   type LinkMonitorView,
   type LinkMemory,
   type LinkRecord,
+  type ProbeWish,
 } from "../../protocol/link-messages.ts";
 import { PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
 import {
@@ -153,19 +155,38 @@ function handle(run: MonitorRun): void {
     run.hasNewcomer = true;
   });
   answerAboutDisbelieved();
-  onProvenUpdate(probeLinksUpdate, async (order) => {
-    // A client that has just started the monitor wants the fleet's links, not the answer that none is known yet.
-    await condition(() => run.hasLooked);
-    const between = (order as typeof order | undefined)?.between; // a client may say nothing
-    const pair = between === undefined ? undefined : sitePairKey(between[0], between[1]);
-    const isMeant = (record: LinkRecord): boolean => pair === undefined || pairOf(record) === pair;
-    run.memory = run.memory.map((record) =>
-      isMeant(record) ? { ...record, nextAtMs: 0 } : record,
-    );
-    run.events += 4;
-    run.askedAtMs = -Infinity;
-    return run.memory.filter(isMeant).length;
-  });
+  onProvenUpdate(
+    probeLinksUpdate,
+    async (order) => {
+      // A client that has just started the monitor wants the fleet's links, not the answer that none is known yet.
+      await condition(() => run.hasLooked);
+      const between = (order as typeof order | undefined)?.between; // a client may say nothing
+      const pair = between === undefined ? undefined : sitePairKey(between[0], between[1]);
+      const isMeant = (record: LinkRecord): boolean =>
+        pair === undefined || pairOf(record) === pair;
+      run.memory = run.memory.map((record) =>
+        isMeant(record) ? { ...record, nextAtMs: 0 } : record,
+      );
+      run.events += 4;
+      run.askedAtMs = -Infinity;
+      return run.memory.filter(isMeant).length;
+    },
+    { validate: checkProbe },
+  );
+}
+
+/** Whoever reaches the frontend may send anything, and what fails in a handler fails each task of the run. */
+function checkProbe(order: ProbeWish): void {
+  const between: unknown = (order as ProbeWish | null | undefined)?.between;
+  const isPair =
+    Array.isArray(between) &&
+    between.length === 2 &&
+    between.every((site) => typeof site === "string");
+  if (between === undefined || isPair) return;
+  throw ApplicationFailure.nonRetryable(
+    "a probe between sites needs the names of two",
+    "BAD_INPUT",
+  );
 }
 
 /** Until a pair can be probed, an agent has arrived, or the agents are to be looked up again. */

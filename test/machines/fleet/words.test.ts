@@ -14,7 +14,7 @@ import {
 } from "../../../machines/fleet/words.ts";
 import { formatProof } from "../../../protocol/word-proof.ts";
 import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
-import { SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
+import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
 
 const NEWEST = { applyVersion: NEWEST_RULES };
 const NOBODY = noWords("orbweaver-fleet-prod", 0);
@@ -70,3 +70,36 @@ it("by former rules are handed on as they came, so that a run that was recorded 
   expect(words).toHaveLength(1);
   expect(words[0]).not.toHaveProperty("sinceMs");
 });
+
+const LARGE = "x".repeat(100 * 1024);
+/** As the verdict on an unsigned word leaves the run. */
+const afterRefusal = (words: Words, word: Word): Words => {
+  const question = asked(withWord(words, word), 1, 2_000).question;
+  if (question === undefined) throw new Error("nothing was asked");
+  return settled(words, question, { refused: [{ reason: "it is not signed", words: [0] }] }).words;
+};
+
+it.each([
+  { name: "of which one was refused", rules: NEWEST_RULES, refused: wordOf("junk"), isAll: true },
+  { name: "of which none was refused yet", rules: NEWEST_RULES, isAll: false },
+  {
+    name: "of which one was refused for how it was encrypted",
+    ...{ rules: NEWEST_RULES, refused: { ...wordOf("junk"), flaw: "open" as const }, isAll: false },
+  },
+  {
+    name: "by former rules",
+    rules: FLOODED_TURNS_RULES - 1,
+    refused: wordOf("junk"),
+    isAll: false,
+  },
+])(
+  "that are large and without a proof, $name, do not keep a run from its end: $isAll",
+  ({ rules, refused, isAll }) => {
+    const heard = refused === undefined ? NOBODY : afterRefusal(NOBODY, refused);
+    const order: Word = { ...wordOf("drain"), order: { name: "drain", id: "o1" } };
+    const came = [wordOf(LARGE), order, wordOf("end", PROOF), wordOf(LARGE)];
+    const carried = carriedWords(came.reduce(withWord, heard), { applyVersion: rules });
+    expect(carried.isAll).toBe(isAll);
+    expect(carried.words.map(({ batch }) => batch)).toEqual(isAll ? ["drain", "end"] : ["drain"]);
+  },
+);
