@@ -67,6 +67,21 @@ describe.each([
   });
 });
 
+it("an input that no key here opens waits for a worker that has it", async () => {
+  const sealed = RawValue.fromPayload({
+    metadata: { encoding: Buffer.from("binary/encrypted"), "encryption-key-id": Buffer.from("k") },
+    data: Buffer.from("sealed"),
+  });
+  const run = await world.temporal.workflow.start(PRESENCE_WORKFLOW, {
+    ...{ workflowId: `mallory-${randomUUID()}`, taskQueue: JOB_TASK_QUEUE, args: [sealed] },
+  });
+  await expect
+    .poll(async () => (await run.describe()).raw.pendingWorkflowTask?.attempt ?? 0)
+    .toBeGreaterThan(1);
+  expect((await run.describe()).status.name).toBe("RUNNING");
+  await run.terminate("end of test");
+});
+
 it.each([null, ["here"], ["here", 1], "here-there", { 0: "here", 1: "there" }])(
   "a link monitor refuses a probe between %j, and goes on",
   async (between) => {

@@ -1,7 +1,8 @@
 /**
  * @file Ends a run at once, with the reason, whose input has not the form that its type reads. An interceptor of all workflows; it issues no other command.
  *
- * What a run has handed to the next one is not looked at: it may have the form of another release, whose worker takes the task that fails.
+ * What a run has handed to the next one is not looked at: it may have the form of another release, whose worker takes the task that fails. Nor is what this worker cannot read for want of a
+ * key or a codec: another one may have it.
  */
 
 import {
@@ -9,20 +10,26 @@ import {
   workflowInfo,
   type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
+import { isFields } from "../../lib/fields.ts";
 import { inputProblem } from "../../protocol/workflow-inputs.ts";
+import { JSON_ENCODING, type Unreadable } from "./payload-converter.ts";
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   inbound: [
     {
       async execute(input, next) {
         const { workflowType, continuedFromExecutionRunId } = workflowInfo();
-        const problem =
-          continuedFromExecutionRunId === undefined
-            ? inputProblem(workflowType, input.args[0])
-            : undefined;
+        const [given] = input.args;
+        const isOurs = continuedFromExecutionRunId === undefined && !isOfAnotherCodec(given);
+        const problem = isOurs ? inputProblem(workflowType, given) : undefined;
         if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "BAD_INPUT");
         return await next(input);
       },
     },
   ],
 });
+
+const UNREADABLE: Unreadable["kind"] = "unreadable";
+
+const isOfAnotherCodec = (given: unknown): boolean =>
+  isFields(given) && given["kind"] === UNREADABLE && given["encoding"] !== JSON_ENCODING;

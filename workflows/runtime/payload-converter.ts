@@ -12,6 +12,8 @@ import { isTextDeeperThan } from "../../lib/json-depth.ts";
 /** Far more than anything that is meant, and a quarter of what a thread's stack has room for. */
 export const MOST_LEVELS = 1_000;
 
+export const JSON_ENCODING = "json/plain";
+
 /** Stands for a payload that could not be read. */
 export interface Unreadable {
   readonly kind: "unreadable";
@@ -34,7 +36,7 @@ export const payloadConverter: PayloadConverter = {
 /** Of what is no JSON the bytes mean something else. */
 const isTooDeep = (payload: Payload): boolean =>
   isTextDeeperThan(payload.data ?? new Uint8Array(), MOST_LEVELS) &&
-  encodingOf(payload) === "json/plain";
+  encodingOf(payload) === JSON_ENCODING;
 
 const unreadable = <Value>(payload: Payload): Value =>
   ({ kind: "unreadable", encoding: encodingOf(payload) }) satisfies Unreadable as Value;
