@@ -216,6 +216,29 @@ it("a lobby that is started again is not told what nobody had proven to the run 
   for (const open of [lobby, asking]) await open.terminate("over");
 });
 
+it.each([
+  ["of another type", "mine", JOB_TASK_QUEUE],
+  ["on a task queue of theirs", LOBBY_WORKFLOW, "mine"],
+])("a workflow %s under a lobby's id keeps no news from the lobby", async (_, type, taskQueue) => {
+  const tenant = tenantId("squatted");
+  const fleet = `${world.fleet}-${type}`;
+  const workflowId = lobbyWorkflowId(fleet, tenant);
+  const options = { workflowId, taskQueue, args: [{ fleet, tenant, carried: "mine" }] };
+  await attackers[0]?.workflow.start(type, options);
+  const row = {
+    ...{ jobId: jobId("outside"), runId: runId("r1"), seq: 1, class: "training", priority: 0 },
+    ...{ submittedAtMs: 1, gpus: 1, round: 0 },
+  };
+  const news = { fleet, tenant, rows: [row], credits: [] } as unknown as LobbyNews;
+  const byFleet = { client: world.temporal, askedBy: signedFleets(world.temporal) };
+  // What a fleet of a former release has told the false one is told again.
+  await world.temporal.workflow.getHandle(workflowId).signal(lobbyNewsSignal, news);
+  await tellLobby(byFleet, { ...news, rows: [] });
+  const lobby = world.temporal.workflow.getHandle(workflowId);
+  await expect.poll(async () => (await lobby.query(lobbyRowsQuery)).jobs).toEqual(["outside"]);
+  await lobby.terminate("over");
+});
+
 it("a bandwidth model learns nothing from an attacker, and neither trains nor rolls back for one", async () => {
   const cluster = (await world.ledger()).shape.clusters[0]?.id ?? "";
   const workflowId = bandwidthModelWorkflowId(world.fleet, cluster);
