@@ -8,6 +8,15 @@
 
 import { setFlagsFromString } from "node:v8";
 
+/**
+ * How the process of a console is best started; whoever starts it by hand can give the same in its environment. Two young spaces of 2 MB in place of 16, and one
+ * pool of native memory for all threads: each of V8's threads keeps what its own had at most. Both are read as the process begins.
+ */
+export const CONSOLE_PROCESS: {
+  readonly flags: readonly string[];
+  readonly variables: Readonly<Record<string, string>>;
+} = { flags: ["--max-semi-space-size=2"], variables: { MALLOC_ARENA_MAX: "1" } };
+
 /** Of what is kept, in percent. */
 const GROWTH_PERCENT = 30;
 

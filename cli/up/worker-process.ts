@@ -10,6 +10,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs"
 import { dirname } from "node:path";
 import { PRIVATE_DIR, PRIVATE_FILE } from "../../access/private-files.ts";
 import { identityOf } from "../../agent/system/process-identity.ts";
+import { CONSOLE_PROCESS } from "../../console/heap-growth.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { commandLine } from "../../workers/server/package-root.ts";
@@ -29,6 +30,8 @@ export interface WorkerCommand {
 const READY_WITHIN_MS = 180_000;
 const QUOTED_LINES = 8;
 
+const USUAL_PROCESS = { flags: [], variables: {} };
+
 export interface StartedWorker {
   /** Known at once, so that it can be recorded before anything fails. */
   readonly worker: UpWorker;
@@ -41,9 +44,10 @@ export function startWorker(command: WorkerCommand): StartedWorker {
   mkdirSync(dirname(logFile), { recursive: true, mode: PRIVATE_DIR });
   const log = openSync(logFile, "a", PRIVATE_FILE);
   const logStart = statSync(logFile).size;
-  const child = spawn(process.execPath, [commandLine(), verbOf(role), ...args], {
+  const { flags, variables } = role === "console" ? CONSOLE_PROCESS : USUAL_PROCESS;
+  const child = spawn(process.execPath, [...flags, commandLine(), verbOf(role), ...args], {
     detached: true,
-    env: { ...env },
+    env: { ...variables, ...env },
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);

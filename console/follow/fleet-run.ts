@@ -64,7 +64,11 @@ interface AskedAt {
 }
 
 export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
-  const carried = unpackLedger(input.ledger);
+  /** Until the machine has made its own of it, at the time of the first task. */
+  let opening: { readonly input: FleetInput; readonly ledger: Ledger } | undefined = {
+    input,
+    ledger: unpackLedger(input.ledger),
+  };
   const alarm = createAlarm();
   const calls = createCalls();
   let state: FleetState | undefined;
@@ -72,12 +76,15 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
   let next: FleetInput | undefined;
   let folded: Folded[] = [];
 
-  return { ledger: () => state?.ledger ?? carried, fold, next: () => next };
+  return { ledger: () => opening?.ledger ?? current().ledger, fold, next: () => next };
 
   function fold(task: WorkflowTask): readonly Folded[] {
     folded = [];
     advance(task.startedAtMs);
-    state ??= openChain(openFleet(input, startedAtMs, nowMs), input, runId);
+    if (opening !== undefined) {
+      state = openChain(openFleet(opening.input, startedAtMs, nowMs), opening.input, runId);
+      opening = undefined;
+    }
     bring(task);
     settle();
     for (const { activity, atMs, value } of task.local) {

@@ -11,6 +11,7 @@ import { closeSync, existsSync, openSync } from "node:fs";
 import { giveToFolderOwner, PRIVATE_FILE } from "../../access/private-files.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { AddedUse } from "../use/use-book.ts";
+import { createStatements } from "./kept-statements.ts";
 import { keepTallies, talliesIn, type Tally } from "./tallies.ts";
 
 export interface LeaseRecord {
@@ -275,7 +276,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
       if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = ?").get(table) === undefined)
         database.exec(`CREATE TEMP ${ADDED_SCHEMA[table]}`);
   }
-  const run = (query: string, values: object): void => void database.prepare(query).run(values);
+  const run = createStatements(database);
 
   function write({ leases, uses = [], notices = [], due, cursor }: Batch): void {
     database.transaction(() => {
@@ -324,10 +325,10 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
     dueNotices: (target, limits) => all<DueNotice>(DUE_NOTICES, { target, ...limits }),
     dueAddresses: (limits) =>
       all<{ target: string }>(DUE_ADDRESSES, limits).map(({ target }) => target),
-    claimNotice: (claim) => database.prepare(CLAIM_NOTICE).run(claim).changes > 0,
-    noteSent: (sent) => run(NOTE_SENT, { doneMs: null, notBeforeMs: 0, ...sent }),
+    claimNotice: (claim) => run(CLAIM_NOTICE, claim).changes > 0,
+    noteSent: (sent) => void run(NOTE_SENT, { doneMs: null, notBeforeMs: 0, ...sent }),
     forgetNotices: (beforeMs) =>
-      run("DELETE FROM notices WHERE coalesce(doneMs, atMs) < :beforeMs", { beforeMs }),
+      void run("DELETE FROM notices WHERE coalesce(doneMs, atMs) < :beforeMs", { beforeMs }),
     countEnded: (beforeMs) =>
       all<{ count: number }>(
         `SELECT (SELECT count(*) FROM jobs WHERE ${OLD_JOB}) + (SELECT count(*) FROM leases WHERE ${OLD_LEASE}) AS count`,
@@ -335,7 +336,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
       )[0]?.count ?? 0,
     forgetEnded(beforeMs) {
       for (const query of [FORGET_JOBS, FORGET_LEASES])
-        while (database.prepare(query).run({ beforeMs }).changes > 0);
+        while (run(query, { beforeMs }).changes > 0);
       for (const query of [FORGET_USES, FORGET_USERS]) database.exec(query);
       const [{ free, pages } = { free: 0, pages: 0 }] = all<{ free: number; pages: number }>(
         "SELECT freelist_count AS free, page_count AS pages FROM pragma_freelist_count, pragma_page_count",

@@ -2,8 +2,8 @@
  * @file Keeps what a followed fleet did, so that its ledger can be shown as it was at any instant: the ledger at the start of each block, and the
  * events folded since.
  *
- * An instant is the ledger after the last event at or before it, found by folding the block's events again with the fleet's own rules. Closed
- * blocks are compressed; the oldest go when all together are too large, so the time that can be shown has a beginning. A block ends after so
+ * An instant is the ledger after the last event at or before it, found by folding the block's events again with the fleet's own rules. The ledger of a
+ * block is compressed at once, because the one that is followed soon shares little with it, and its events when it closes; the oldest blocks go when all together are too large, so the time that can be shown has a beginning. A block ends after so
  * many events, plans or characters: that bounds the work of showing an instant. Cost: one pack a block; of an instant O(ledger), and O(changes) for
  * each event of its block, because they change one ledger in place.
  */
@@ -66,20 +66,17 @@ interface Block {
   readonly toMs: number;
   /** The last time before `toMs` at which something happened in it. */
   readonly beforeMs: number;
-  readonly packed: Buffer;
+  /** Compressed, as are the events. */
+  readonly base: Buffer;
+  readonly events: Buffer;
 }
 
 interface OpenBlock {
   readonly fromMs: number;
-  readonly base: Ledger;
+  readonly base: Buffer;
   readonly events: LedgerEvent[];
   plans: number;
   characters: number;
-}
-
-interface BlockContent {
-  readonly base: PackedLedger;
-  readonly events: readonly LedgerEvent[];
 }
 
 export function createLedgerArchive(limits: ArchiveLimits = ARCHIVE_LIMITS): LedgerArchive {
@@ -89,7 +86,7 @@ export function createLedgerArchive(limits: ArchiveLimits = ARCHIVE_LIMITS): Led
 
   function begin(ledger: Ledger, atMs: number): void {
     close();
-    open = { fromMs: atMs, base: ledger, events: [], plans: 0, characters: 0 };
+    open = { fromMs: atMs, base: packed(packLedger(ledger)), events: [], plans: 0, characters: 0 };
   }
 
   function add(event: LedgerEvent, ledger: Ledger): void {
@@ -107,23 +104,25 @@ export function createLedgerArchive(limits: ArchiveLimits = ARCHIVE_LIMITS): Led
   function close(): void {
     if (open === undefined) return;
     const { base, events, fromMs } = open;
-    const content = JSON.stringify({ base: packLedger(base), events });
-    const packed = deflateSync(content, { level: LEVEL });
     const toMs = events.at(-1)?.nowMs ?? fromMs;
     const beforeMs = Math.max(fromMs, ...events.map(({ nowMs }) => (nowMs < toMs ? nowMs : 0)));
-    closed.push({ fromMs, toMs, beforeMs, packed });
-    bytes += packed.length;
+    const block = { fromMs, toMs, beforeMs, base, events: packed(events) };
+    closed.push(block);
+    bytes += sizeOf(block);
     open = undefined;
-    while (bytes > limits.bytes) bytes -= closed.shift()?.packed.length ?? bytes;
+    while (bytes > limits.bytes) {
+      const oldest = closed.shift();
+      bytes -= oldest === undefined ? bytes : sizeOf(oldest);
+    }
   }
 
   function at(ms: number): Instant | undefined {
     const isOpen = open !== undefined && ms >= open.fromMs;
     const next = isOpen ? closed.length : closed.findIndex(({ fromMs }) => fromMs > ms);
     const place = (next === -1 ? closed.length : next) - (isOpen ? 0 : 1);
-    const found = isOpen ? open : contentOf(closed[place]);
+    const found = isOpen ? open : closed[place];
     if (found === undefined) return undefined;
-    return instantIn(found, ms, {
+    return instantIn(contentOf(found), ms, {
       before: closed[place - 1],
       nextMs: isOpen ? undefined : (closed[place + 1]?.fromMs ?? open?.fromMs),
     });
@@ -150,12 +149,20 @@ interface Opened {
   readonly fromMs: number;
 }
 
-function contentOf(block: Block | undefined): Opened | undefined {
-  if (block === undefined) return undefined;
-  // `close` wrote it.
-  const { base, events } = JSON.parse(String(inflateSync(block.packed))) as BlockContent;
-  return { base: unpackLedger(base), events, fromMs: block.fromMs };
+const packed = (content: unknown): Buffer => deflateSync(JSON.stringify(content), { level: LEVEL });
+
+const sizeOf = ({ base, events }: Block): number => base.length + events.length;
+
+/** `packed` wrote both parts. */
+function contentOf({ base, events, fromMs }: Pick<Block | OpenBlock, keyof Opened>): Opened {
+  return {
+    base: unpackLedger(unpacked(base) as PackedLedger),
+    events: Buffer.isBuffer(events) ? (unpacked(events) as readonly LedgerEvent[]) : events,
+    fromMs,
+  };
 }
+
+const unpacked = (part: Buffer): unknown => JSON.parse(String(inflateSync(part)));
 
 /** `around`: the block before it, and when the next one begins. */
 function instantIn(

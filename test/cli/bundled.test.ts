@@ -50,7 +50,8 @@ describe("the bundled verbs", () => {
     if (found === undefined) throw new Error(`${DIST} has no ${bundle}; run node tools/setup.mjs`);
     return found;
   };
-  const [bundled, serving, whole] = [loaded("light.cjs"), loaded("serve.cjs"), loaded("whole.cjs")];
+  const [bundled, serving] = [loaded("light.cjs"), loaded("serve.cjs")];
+  const [showing, whole] = [loaded("console.cjs"), loaded("whole.cjs")];
 
   it.each([...LIGHT_VERBS.keys()])("%s has the help of its source", async (verb) => {
     expect(await said(bundled, [verb, "--help"])).toEqual(await run([verb, "--help"]));
@@ -67,6 +68,12 @@ describe("the bundled verbs", () => {
   it("serve has the help of its source, and its errors", async () => {
     for (const words of [["serve", "--help"], ["serve"], ["serve", "--model", "none.onnx"]])
       expect(await said(serving, words)).toEqual(await run(words));
+  });
+
+  it("console has the help of its source, and its errors", async () => {
+    const unreached = ["console", "--isolated", "--address", "no-port"];
+    for (const words of [["console", "--help"], ["console", "--port", "x"], unreached])
+      expect(await said(showing, words)).toEqual(await run(words));
   });
 
   it("serve looks for its threads beside the files that start them", () => {

@@ -72,4 +72,10 @@ describe("the command line", () => {
     expect(bundleOf(["serve", "replicas", "service.yaml"], {})).toBe("whole.cjs");
     expect(bundleOf(["serve", "--json", "replicas", "service.yaml"], {})).toBe("whole.cjs");
   });
+
+  it("takes the bundle of its own for the console, and not with a codec of the user", () => {
+    expect(bundleOf(["console", "--port", "0"], {})).toBe("console.cjs");
+    expect(bundleOf(["console", "--codec", "./own.mjs"], {})).toBe("whole.cjs");
+    expect(bundleOf(["console"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("whole.cjs");
+  });
 });
