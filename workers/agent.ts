@@ -210,6 +210,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     fence,
     clock,
     task: () => temporalHeartbeatTask(client),
+    givenAtMs: () => temporalTask().givenAtMs,
     announce: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
     closing: closing.signal,
     onHeartbeat: () => options.onRegistered?.(agent),

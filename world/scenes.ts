@@ -106,12 +106,16 @@ const followed = (orders: readonly RunOrder[]): readonly RunOrder[] =>
 
 /** It seems to come from the run that has given it. */
 const copyOf = (agents: Agents, process: Process, order: RunOrder) =>
-  runOn(agents, strangers(process), { order, sender: order.workflowRunId });
+  runOn(agents, strangers(process, agents.site().server.clockMs()), {
+    order,
+    sender: order.workflowRunId,
+  });
 
 /** An activity of a workflow that the stranger keeps open: nobody waits for its report. */
-const strangers = (process: Process): Attempt<RunReport> => ({
+const strangers = (process: Process, givenAtMs: number): Attempt<RunReport> => ({
   process,
   heartbeatMs: undefined,
+  givenAtMs,
   *beat() {
     return "known";
   },

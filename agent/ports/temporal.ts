@@ -10,6 +10,8 @@ export interface ActivityTask {
   readonly cancelled: AbortSignal;
   /** Without a heartbeat for this long the server takes the attempt for lost. */
   readonly heartbeatTimeoutMs?: number;
+  /** When the server gave out this attempt, by its clock. */
+  readonly givenAtMs: number;
   /** Why `cancelled` was aborted. */
   reason(): CancelReason;
 }

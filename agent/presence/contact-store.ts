@@ -14,8 +14,13 @@ import { contactPath, cutOffMs, readContact, writeContact, type Contact } from "
 export interface ContactStore {
   /** The host's last contact and the terms that it counts under; undefined before the first report. */
   of(host: HostId): Contact | undefined;
-  /** Whether it has been silent for its time, or has come back from such a silence within the last minute. */
-  isJustBack(host: HostId): boolean;
+  /**
+   * Whether an order that the server gave then may have been given up unheard: the host has been silent for its time, or has come back from such a silence within the
+   * last minute, or has told since what runs on it. Where it said that nothing does, its GPUs may have been granted again.
+   */
+  isInDoubt(host: HostId, givenAtMs: number): boolean;
+  /** It tells what runs, in answer to a question that the server gave then. */
+  noteReport(askedAtMs: number): void;
   /** Whether it has been silent for its fence: what it would start may have been granted elsewhere. */
   isCutOff(host: HostId): boolean;
   /** New terms. They are no contact; on a host that has none yet the clock starts now. False when they could not be written down. */
@@ -40,6 +45,8 @@ export function openContactStore(
   const contacts = new Map<HostId, Contact>();
   /** When the last silence of each host ended. */
   const backAtMs = new Map<HostId, number>();
+  /** Of the newest question what runs, by the server's clock. An agent is given no order that was meant for the one before it. */
+  let reportAskedAtMs = -Infinity;
   for (const { id, layout } of hosts) {
     const stored = readContact(files, contactPath(layout.dir));
     if (stored === undefined) continue;
@@ -76,11 +83,15 @@ export function openContactStore(
       if (contact === undefined) return false;
       return cutOffMs(contact, { nowMs: clock.sinceBootMs(), patienceMs: 0 }) !== undefined;
     },
-    isJustBack: (host) => {
+    isInDoubt: (host, givenAtMs) => {
       const contact = contacts.get(host);
       const nowMs = clock.sinceBootMs();
       const isSilent = contact !== undefined && nowMs - contact.uptimeMs > contact.silenceMs;
-      return isSilent || nowMs - (backAtMs.get(host) ?? -Infinity) < JUST_BACK_MS;
+      const isJustBack = nowMs - (backAtMs.get(host) ?? -Infinity) < JUST_BACK_MS;
+      return isSilent || isJustBack || givenAtMs < reportAskedAtMs;
+    },
+    noteReport: (askedAtMs) => {
+      reportAskedAtMs = Math.max(reportAskedAtMs, askedAtMs);
     },
     note: (sentAtMs) => {
       for (const [host, { uptimeMs, silenceMs }] of contacts)

@@ -28,6 +28,8 @@ export interface PresencePorts {
   readonly clock: Clock;
   /** The heartbeat activity that is being executed. */
   readonly task: () => HeartbeatTask;
+  /** When the server gave out the activity that is being executed, by its clock. */
+  readonly givenAtMs: () => number;
   /** Announces the agent to the presence workflow; fails when the server did not answer. */
   readonly announce: () => Promise<void>;
   /** The agent ends. */
@@ -89,6 +91,7 @@ export function openPresence(ports: PresencePorts): Presence {
             `the agent of ${[...hosts.keys()].join(", ")} cannot write to its state folder. Make room there.`,
           );
         }
+        contacts.noteReport(ports.givenAtMs());
         return Promise.resolve(agentReport(agent, hosts));
       },
       keepContact: (terms) => {

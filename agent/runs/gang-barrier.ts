@@ -6,8 +6,9 @@
  * start, by its name. Because only unfinished activities can be looked at, a host whose processes end at once does not finish
  * before its siblings have left the barrier (`awaitSiblings`).
  *
- * An agent that was frozen, or whose host slept, may hold orders that were given up meanwhile, and nothing tells it. So for some time after a
- * silence its own heartbeat must be seen with the server as well: that of an attempt which nobody waits for is not taken there.
+ * An agent that was frozen, or whose host slept, may hold orders that were given up meanwhile, and nothing tells it. Nor does anything tell one that
+ * has said that nothing runs while the order was on its way. So for some time after a silence, and for an order from before a report, its own heartbeat must be seen
+ * with the server as well: that of an attempt which nobody waits for is not taken there.
  */
 
 import type { HostId } from "../../domain/values/ids.ts";
@@ -38,8 +39,8 @@ export interface GangWait {
   readonly clock: Clock;
   /** The port of rank 0, when this host is the one that picked it. */
   readonly masterPort: number | undefined;
-  /** This host was out of contact until now or lately. */
-  readonly isJustBack: boolean;
+  /** The order may have been given up, and this host not told. */
+  readonly isInDoubt: boolean;
   /** Which build of the collectives plugin this host has. */
   readonly tuner?: string | undefined;
   readonly signal: AbortSignal;
@@ -48,10 +49,10 @@ export interface GangWait {
 
 export async function awaitGang(
   order: RunOrder,
-  { gang, clock, masterPort, isJustBack, tuner, signal, timeoutMs }: GangWait,
+  { gang, clock, masterPort, isInDoubt, tuner, signal, timeoutMs }: GangWait,
 ): Promise<GangStart> {
   const first = order.gang[0]?.host;
-  const missing = new Set<HostId>([...siblingsOf(order), ...(isJustBack ? [order.host] : [])]);
+  const missing = new Set<HostId>([...siblingsOf(order), ...(isInDoubt ? [order.host] : [])]);
   /** From the first heartbeat of each sibling: a build never changes under one token. */
   const tuners = new Map<HostId, string | undefined>();
   let port = masterPort;

@@ -279,14 +279,14 @@ async function start(
     await fetchFolder(host, run, { order, ports, signal });
     await lookForWorkdir({ host, run, order, ports, signal });
     await runPrologue(host, { order, signal });
-    const isJustBack = ports.contact.isJustBack(host.id);
-    if (!signal.aborted && (isJustBack || !isAwaitedByNone(order))) say({ phase: "prepared" });
+    const isInDoubt = ports.contact.isInDoubt(host.id, task.givenAtMs);
+    if (!signal.aborted && (isInDoubt || !isAwaitedByNone(order))) say({ phase: "prepared" });
     const timeoutMs = Math.max(0, order.prepareTimeoutMs - (clock.elapsedMs() - startedMs));
     gang = await awaitGang(order, {
       gang: ports.gang,
       clock,
       masterPort: ownPort,
-      isJustBack,
+      isInDoubt,
       tuner: run.stored?.tuner,
       signal,
       timeoutMs,

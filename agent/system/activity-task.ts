@@ -6,8 +6,9 @@ import type { ActivityTask } from "../ports/temporal.ts";
 /** The task that the calling activity is. */
 export function temporalTask(): ActivityTask {
   const context = Context.current();
-  const { heartbeatTimeoutMs } = context.info;
+  const { heartbeatTimeoutMs, currentAttemptScheduledTimestampMs } = context.info;
   return {
+    givenAtMs: currentAttemptScheduledTimestampMs,
     ...(heartbeatTimeoutMs !== undefined && { heartbeatTimeoutMs }),
     heartbeat: (details) => {
       // Without a timeout the server takes no heartbeats, and orders have none.

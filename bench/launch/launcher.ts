@@ -53,10 +53,11 @@ const starter =
 const { run } = createRunActivities({
   hosts: new Map([[HOST, host]]),
   gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
-  contact: { isJustBack: () => false, isCutOff: () => false },
+  contact: { isInDoubt: () => false, isCutOff: () => false },
   task: () => ({
     heartbeat: () => undefined,
     cancelled: new AbortController().signal,
+    givenAtMs: 0,
     reason: () => "asked",
   }),
   onUnattended: () => undefined,

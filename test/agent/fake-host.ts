@@ -65,13 +65,14 @@ export function fakeAgent(
   const task: ActivityTask = {
     heartbeat: (next) => (beat = next ?? beat),
     cancelled: cancelled.signal,
+    givenAtMs: 0,
     reason: () => why,
   };
   const hosts = new Map([[id, host]]);
   const { run } = createRunActivities({
     hosts,
     gang: { look: async () => await view() },
-    contact: { isJustBack: () => false, isCutOff: () => false, ...setup.contact },
+    contact: { isInDoubt: () => false, isCutOff: () => false, ...setup.contact },
     task: () => task,
     onUnattended: (of, unattended) => {
       void watchUnattended(of, unattended, {

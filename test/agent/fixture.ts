@@ -139,6 +139,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
   const task: ActivityTask = {
     heartbeat: (beat) => beats.push(beat),
     cancelled: cancelled.signal,
+    givenAtMs: 0,
     reason: () => why,
   };
   const hosts = new Map([[HOST, host]]);
@@ -149,7 +150,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     readSecrets: hostSecrets({ env: { ...process.env, ...setup.env } }),
     hosts,
     gang: setup.gang ?? gangOf(() => ({ isClosed: false, beats: [] })),
-    contact: { isJustBack: () => false, isCutOff: () => false },
+    contact: { isInDoubt: () => false, isCutOff: () => false },
     task: () => task,
     onUnattended: (of, run) => {
       const onVacated = (): number => vacated.push(run.leaseId);
@@ -168,6 +169,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
   const quiet: ActivityTask = {
     heartbeat: () => undefined,
     cancelled: new AbortController().signal,
+    givenAtMs: 0,
     reason: () => "asked",
   };
   const orders = createOrderActivities({

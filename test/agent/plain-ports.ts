@@ -11,10 +11,11 @@ export const plainRuns = (
   createRunActivities({
     hosts: new Map([[host.id, host]]),
     gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
-    contact: { isJustBack: () => false, isCutOff: () => false },
+    contact: { isInDoubt: () => false, isCutOff: () => false },
     task: () => ({
       heartbeat: () => undefined,
       cancelled: new AbortController().signal,
+      givenAtMs: 0,
       reason: () => "asked",
     }),
     onUnattended: () => undefined,

@@ -16,7 +16,7 @@ export interface AgentRules {
   readonly isGangReady: (
     order: RunOrder,
     beats: readonly RunHeartbeat[],
-    isJustBack: boolean,
+    isInDoubt: boolean,
   ) => boolean;
   /** Whether a launch that was started may still run, on a host with this boot id. */
   readonly mayRun: (launch: Launch, bootId: number) => boolean;
@@ -28,6 +28,8 @@ export interface AgentRules {
   readonly isOutOfContact: (contact: Contact | undefined, now: HostClock) => boolean;
   /** Whether orders may have been given up while they lay in an agent that was frozen. */
   readonly isJustBack: (host: Silence, now: HostClock) => boolean;
+  /** Whether an order was given before the agent told last what runs: it may have been given up since. */
+  readonly isFromBefore: (givenAtMs: number, host: { readonly reportAskedAtMs: number }) => boolean;
   /** An agent ends, at its start, what runs and its folder does not know. */
   readonly endsStrays: boolean;
   /** A stop returns when nothing runs any more. */
@@ -71,10 +73,10 @@ export const AGENT_RULES: AgentRules = {
       if (has(mask, gpu)) seen[gpu] = Math.max(known, token);
     }),
   revoke: ({ revoked }, token) => void revoked.add(token),
-  isGangReady: ({ gang, host, token }, beats, isJustBack) =>
+  isGangReady: ({ gang, host, token }, beats, isInDoubt) =>
     gang.every(
       (part) =>
-        (part.host === host && !isJustBack) ||
+        (part.host === host && !isInDoubt) ||
         beats.some((beat) => beat.host === part.host && beat.token === token),
     ),
   mayRun: (launch, bootId) => launch.phase === "started" && launch.bootId === bootId,
@@ -90,6 +92,7 @@ export const AGENT_RULES: AgentRules = {
   isJustBack: ({ contact, backAtMs }, { sinceBootMs }) =>
     sinceBootMs - backAtMs < JUST_BACK_MS ||
     (contact !== undefined && sinceBootMs - contact.atSinceBootMs > contact.terms.silenceMs),
+  isFromBefore: (givenAtMs, { reportAskedAtMs }) => givenAtMs < reportAskedAtMs,
   endsStrays: true,
   stopWaits: true,
   isOrdered: ({ order: known }, order) =>

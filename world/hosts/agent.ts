@@ -42,6 +42,7 @@ const failed = (code: string): ActivityEnd<never> => ({ kind: "failed", code, is
 export function* agentLife(agents: Agents, host: Host, process: Process): Task<void> {
   const { kernel, server } = agents.site();
   host.agent = process;
+  host.reportAskedAtMs = -Infinity;
   // Its lock and its epoch are files.
   while (!host.disk.takesFiles()) yield* sleep(kernel, AGAIN_MS / 6);
   host.disk.load();
@@ -219,8 +220,9 @@ function* start(
   attempt.process.spawn(attempt.beat(beat));
   const untilMs = kernel.nowMs() + order.prepareTimeoutMs;
   const seen: RunHeartbeat[] = [];
-  const isJustBack = rules.isJustBack(host, host.clock());
-  while (launch.phase === "stored" && !rules.isGangReady(order, seen, isJustBack)) {
+  const isInDoubt =
+    rules.isJustBack(host, host.clock()) || rules.isFromBefore(attempt.givenAtMs, host);
+  while (launch.phase === "stored" && !rules.isGangReady(order, seen, isInDoubt)) {
     const look = yield* network.call(attempt.process, () => ({
       isClosed: server.openRun(order.workflowId)?.runId !== order.workflowRunId,
       beats: beatsOf(order.workflowId) as readonly RunHeartbeat[], // of our own agents
@@ -229,7 +231,7 @@ function* start(
     if (look.isHeard && look.value.isClosed) callOff(launch, host.clock().wallMs);
     // A sibling that was seen once counts.
     if (look.isHeard) seen.push(...look.value.beats);
-    if (launch.phase !== "stored" || rules.isGangReady(order, seen, isJustBack)) break;
+    if (launch.phase !== "stored" || rules.isGangReady(order, seen, isInDoubt)) break;
     if (kernel.nowMs() > untilMs) {
       callOff(launch, host.clock().wallMs);
       return failed("GANG_NOT_READY");

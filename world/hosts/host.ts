@@ -27,6 +27,8 @@ export interface Host {
   contact: Contact | undefined;
   /** When its last silence ended, by the time since the boot; long ago, where the agent knows of none. */
   backAtMs: number;
+  /** When the server asked its agent last what runs, by the server's clock; long ago, where that has not answered. */
+  reportAskedAtMs: number;
   readonly bootId: () => number;
   readonly sinceBootMs: () => number;
   readonly clock: () => HostClock;
@@ -56,6 +58,7 @@ export interface HostPorts {
 }
 
 const KILL_MS = 200;
+const NEVER = { backAtMs: -Infinity, reportAskedAtMs: -Infinity };
 const TORN_BITS = 16;
 
 export function createHost(
@@ -97,7 +100,7 @@ export function createHost(
     tokens: undefined,
     launches: new Map(),
     contact: undefined,
-    backAtMs: -Infinity,
+    ...NEVER,
     agent: undefined,
     bootId: () => bootId,
     sinceBootMs,

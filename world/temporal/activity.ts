@@ -27,6 +27,8 @@ export type Beat = "known" | "cancel" | "forgotten" | "unheard";
 export interface Attempt<Value> {
   readonly process: Process;
   readonly heartbeatMs: number | undefined;
+  /** When the server gave it out, by its clock. */
+  readonly givenAtMs: number;
   readonly beat: (details?: unknown) => Task<Beat>;
   /** Ends an attempt that stays open. */
   readonly finish: (end: ActivityEnd<Value>) => Task<boolean>;
@@ -68,11 +70,13 @@ export function startActivity<Value>(
   let isClosed = false;
   let isCancelled = false;
   let beatAtMs = 0;
+  let givenAtMs = 0;
   let details: unknown;
 
   function schedule(): void {
     attempt += 1;
     isStarted = false;
+    givenAtMs = server.clockMs();
     details = undefined;
     const own = attempt;
     server.dispatch({
@@ -102,6 +106,7 @@ export function startActivity<Value>(
     const face: Attempt<Value> = {
       process,
       heartbeatMs: order.heartbeatMs,
+      givenAtMs,
       finish,
       *beat(next) {
         const reply = yield* network.call(process, (): Beat => {

@@ -107,7 +107,7 @@ describe("an agent that goes on after a silence", () => {
     const order = orderOf("train");
     let beats: GangView["beats"] = [];
     const machine = new FakeMachine();
-    const contact = { isJustBack: () => true };
+    const contact = { isInDoubt: () => true };
     const agent = fakeAgent(machine, { contact, view: () => ({ isClosed: false, beats }) });
     const report = agent.runs.run(order);
     await machine.pass(5_000);
@@ -119,12 +119,12 @@ describe("an agent that goes on after a silence", () => {
     expect((await machine.until(report)).end).toBe("completed");
   });
 
-  it("is just back for a minute after a contact that has ended a silence", async () => {
+  it("is in doubt about all orders for a minute after a contact that has ended a silence", async () => {
     const machine = new FakeMachine();
     const contacts = openContactStore([fakeAgent(machine).host], machine.system());
     const states: string[] = [];
     const look = (): void =>
-      void states.push(`${contacts.isJustBack(HOST)} ${contacts.isCutOff(HOST)}`);
+      void states.push(`${contacts.isInDoubt(HOST, 0)} ${contacts.isCutOff(HOST)}`);
     look();
     contacts.agree(TERMS);
     await machine.pass(8_000);

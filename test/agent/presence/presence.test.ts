@@ -61,7 +61,11 @@ async function eventuallyOn(machine: FakeMachine, look: () => boolean): Promise<
 function presenceOf(
   machine: FakeMachine,
   host: AgentHost,
-  over: { readonly task?: () => HeartbeatTask; readonly announce?: () => Promise<void> } = {},
+  over: {
+    readonly task?: () => HeartbeatTask;
+    readonly announce?: () => Promise<void>;
+    readonly givenAtMs?: () => number;
+  } = {},
 ) {
   const { system } = host;
   const { clock } = system;
@@ -77,6 +81,7 @@ function presenceOf(
     clock,
     fence: createFence({ hosts, contacts, clock, onNote: () => undefined }),
     task: over.task ?? (() => serverOf(machine).task),
+    givenAtMs: over.givenAtMs ?? (() => 0),
     announce: over.announce ?? (() => (said.push(clock.sinceBootMs()), Promise.resolve())),
     closing: closing.signal,
     onHeartbeat: () => (attended += 1),
@@ -228,6 +233,22 @@ describe("presence", () => {
     one.keepContact();
     await eventuallyOn(machine, () => (one.contacts.of(HOST)?.uptimeMs ?? 0) > before);
     one.closing.abort();
+  });
+
+  it("is in doubt about an order that was given before the question what runs, once it has told it", async () => {
+    const machine = new FakeMachine();
+    const { host } = fakeAgent(machine);
+    const asked = [5_000, 3_000];
+    const { presence, contacts } = presenceOf(machine, host, {
+      givenAtMs: () => asked.shift() ?? 0,
+    });
+    const doubted = (): readonly boolean[] =>
+      [4_999, 5_000].map((givenAtMs) => contacts.isInDoubt(HOST, givenAtMs));
+    expect(doubted()).toEqual([false, false]);
+    await presence.activities.report(TERMS);
+    expect(doubted()).toEqual([true, false]);
+    await presence.activities.report(TERMS);
+    expect(doubted()).toEqual([true, false]);
   });
 
   it("reports what runs and what may still start, with the whole lease, and nothing that is over", async () => {

@@ -341,7 +341,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "an agent that was frozen starts what was given up meanwhile",
-    seenAt: 520,
+    seenAt: 31,
+    climate: "hostile",
     planted: { agent: { isJustBack: () => false } },
   },
   {

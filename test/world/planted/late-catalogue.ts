@@ -40,6 +40,11 @@ const under =
 
 export const PLANTED_LATE: readonly PlantedBug[] = [
   {
+    name: "an order that was given before the agent told that nothing runs starts at once",
+    seenAt: 50,
+    planted: { agent: { isFromBefore: () => false } },
+  },
+  {
     name: "a copy of a request takes its place in the queue anew",
     seenAt: 54_000_015,
     climate: "hostile",
