@@ -34,6 +34,9 @@ export const KEPT_ROWS_RULES = 10;
 /** A run of the fleet goes on while words pour in, where it stood still until its clock rang to end it (docs/decisions/0190). */
 export const FLOODED_TURNS_RULES = 11;
 
+/** The end of a job's later run frees nothing that an earlier one has left unconfirmed (docs/decisions/0251). */
+export const LATER_ENDS_RULES = 11;
+
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */

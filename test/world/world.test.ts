@@ -53,6 +53,16 @@ test("seed 50 breaks no law any more: a host starts no order that was given befo
   expect(play(narrow(50)).violation).toBeUndefined();
 });
 
+test("seed 92000011 breaks no law any more: places are judged by the limits before a change where both are of one task", () => {
+  expect(play(harsh(92_000_011)).violation).toBeUndefined();
+});
+
+test("seed 92000070 breaks a law under rules 10, and none any more: the end of a job's later run freed what an earlier one had left unconfirmed", () => {
+  const settings = drawSettings(92_000_070, { climate: "ruthless" });
+  expect(play(settings, { rules: 10 }).violation?.law).toBe("free means empty");
+  expect(play(settings).violation).toBeUndefined();
+});
+
 /** An inference job waited outside for ever: a report that was sent before the lobby knew a row was heard after it. */
 test("seed 5016 breaks no law any more: a lobby tells its count again where rows came while it was on its way", () => {
   expect(play(narrow(5016)).violation).toBeUndefined();

@@ -72,6 +72,7 @@ export function createChecker(
   const words = createWordLaws({ nowMs, calmAtMs }, violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
+  const quotas = quotaLaw();
 
   function violate(law: string, message: string): void {
     violation ??= { law, message, atMs: nowMs() };
@@ -138,7 +139,7 @@ export function createChecker(
       violate("cancelled tasks rest", `task ${task} of ${order.jobId} starts on ${host}`);
   }
 
-  function checkLeases({ leases, shape, nextToken }: Ledger): void {
+  function checkLeases({ leases, nextToken }: Ledger): void {
     const taken = new Map<string, LeaseId>();
     const gpusOf = new Map<string, number>();
     for (const lease of leases.values()) {
@@ -159,7 +160,7 @@ export function createChecker(
         if (token <= highest) violate("tokens grow", `${id} comes after token ${highest}`);
         tokens.set(id, { jobId, token });
         highest = Math.max(highest, token);
-        const quota = quotaProblem(shape, lease.tenant, gpusOf.get(lease.tenant) ?? 0);
+        const quota = quotas.problemOf(lease.tenant, gpusOf.get(lease.tenant) ?? 0);
         if (quota !== undefined) violate("quotas", quota);
       } else if (known.jobId !== jobId || known.token !== token)
         violate("tokens grow", `${id} of ${jobId} was ${known.jobId}'s`);
@@ -233,6 +234,7 @@ export function createChecker(
     lobbyTold: words.lobbyTold,
     ledgerChanged: (ledger, isRecovering) => {
       words.ledgerChanged(ledger, isRecovering);
+      quotas.changed(ledger.shape);
       if (ledger.leases === last) return;
       last = ledger.leases;
       checkLeases(ledger);
@@ -294,11 +296,28 @@ export function createChecker(
   };
 }
 
+/** By the limits before the last change of the ledger and after it: a plan and lower limits that came next may be of one task of the fleet. */
+function quotaLaw() {
+  let former: Ledger["shape"] | undefined;
+  let present: Ledger["shape"] | undefined;
+  return {
+    changed: (shape: Ledger["shape"]): void => {
+      former = present ?? shape;
+      present = shape;
+    },
+    problemOf: (tenant: string, has: number): string | undefined =>
+      [former, present]
+        .map((shape) => quotaProblem(shape, tenant, has))
+        .reduce((before, after) => before && after),
+  };
+}
+
 function quotaProblem(
-  { tenants }: Ledger["shape"],
+  shape: Ledger["shape"] | undefined,
   tenant: string,
   has: number,
 ): string | undefined {
+  const { tenants = [] } = shape ?? {};
   const rule = tenants.find(({ id }) => id === tenant);
   const limits = Object.values(rule?.quota ?? {});
   const most = limits.reduce((sum, limit) => sum + limit, rule?.borrowingLimit ?? 0);

@@ -42,6 +42,7 @@ import {
   SILENT_STRANGERS_RULES,
   type HostStatus,
 } from "../ledger.ts";
+import { LATER_ENDS_RULES } from "../upgrade.ts";
 import { applyLinks } from "./apply-links.ts";
 import { checkEntry, claimedSender, newestEpoch, senderOf } from "./check-entry.ts";
 import { awaitReturn, endKept, keepAgain, keepOthers } from "./kept-hosts.ts";
@@ -165,12 +166,16 @@ function applyEnd(
   for (const lease of leasesOf(transaction, jobId)) {
     if (!isMeant(lease)) continue;
     if (returns === true) letReturn(transaction, lease);
-    vacate(transaction, lease, unconfirmedHosts);
+    if (!isLeftBefore(transaction, lease, seq)) vacate(transaction, lease, unconfirmedHosts);
     if (keepMs !== undefined) keepOthers(transaction, lease, keepMs);
   }
   if (kept !== undefined && keepMs !== undefined) keepAgain(transaction, jobId, { kept, keepMs });
   if (returns !== true && !transaction.requests.has(jobId)) endKept(transaction, jobId);
 }
+
+/** The end of a lease has named the hosts that could not confirm it: what those say of the job's next one confirms nothing. */
+const isLeftBefore = ({ before }: LedgerTransaction, lease: Lease, seq: number): boolean =>
+  before.applyVersion >= LATER_ENDS_RULES && lease.state === "vacating" && lease.seq < seq;
 
 type EndEntry = Extract<InboxEntry, { kind: "end" }>;
 

@@ -117,20 +117,6 @@ export const PLANTED: readonly PlantedBug[] = [
     },
   },
   {
-    name: "a job forgets the hosts that it could not reach when it stopped",
-    seenAt: 82_000_005,
-    climate: "ruthless",
-    planted: {
-      job: (machine) => ({
-        ...machine,
-        step: (state, event, nowMs) => {
-          const step = machine.step(state, event, nowMs);
-          return { ...step, state: { ...step.state, doubtful: [] } };
-        },
-      }),
-    },
-  },
-  {
     name: "a grant for an older request starts a run",
     seenAt: 30,
     climate: "harsh",

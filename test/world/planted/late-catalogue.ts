@@ -45,6 +45,25 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     planted: { agent: { isFromBefore: () => false } },
   },
   {
+    name: "the end of a later run frees what an earlier one has left unconfirmed",
+    seenAt: 92_000_070,
+    climate: "ruthless",
+    planted: {
+      fleet: entries((entry, _requests, leases) => {
+        if (!isFields(entry) || entry["kind"] !== "end" || entry["lease"] !== undefined)
+          return [entry];
+        const { jobId, runId, seq } = entry;
+        const earlier = [...leases.values()].filter(
+          (lease) =>
+            lease.jobId === jobId &&
+            lease.runId === runId &&
+            lease.seq < (seq as GangRequest["seq"]), // as its job writes it
+        );
+        return [...earlier.map(({ id }) => ({ ...entry, lease: id })), entry];
+      }),
+    },
+  },
+  {
     name: "a copy of a request takes its place in the queue anew",
     seenAt: 54_000_015,
     climate: "hostile",

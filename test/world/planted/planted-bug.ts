@@ -25,14 +25,19 @@ export const commands =
 /** A fleet that hears other entries in place of each that comes to its inbox. */
 export const entries =
   (
-    change: (entry: unknown, requests: Ledger["requests"]) => readonly unknown[],
+    change: (
+      entry: unknown,
+      requests: Ledger["requests"],
+      leases: Ledger["leases"],
+    ) => readonly unknown[],
   ): NonNullable<Planted["fleet"]> =>
   (machine) => ({
     ...machine,
     step: (state, event, nowMs) => {
       if (event.kind !== "inbox" || !Array.isArray(event.batch))
         return machine.step(state, event, nowMs);
-      const batch = event.batch.flatMap((entry: unknown) => change(entry, state.ledger.requests));
+      const { requests, leases } = state.ledger;
+      const batch = event.batch.flatMap((entry: unknown) => change(entry, requests, leases));
       return machine.step(state, { ...event, batch }, nowMs);
     },
   });

@@ -1,7 +1,8 @@
 /** @file Changes of leases in a transaction: indexes follow, what a vacating lease waits for only shrinks, and confirmations may come early. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { jobId, leaseId, token } from "../../../../domain/values/ids.ts";
+import { jobId, leaseId, token, type HostId } from "../../../../domain/values/ids.ts";
+import { apply } from "../../../../scheduling/ledger/apply/apply.ts";
 import { openTransaction } from "../../../../scheduling/ledger/apply/transaction.ts";
 import {
   evictingIn,
@@ -106,6 +107,20 @@ describe("a lease whose job is gone", () => {
     expect(early?.vacatedHosts).toEqual([h1]);
     if (early !== undefined) vacate(transaction, early, "all");
     expect(transaction.leases.get(lease.id)?.vacatingHosts).toEqual([h0]);
+  });
+
+  test.each([
+    { what: "waits on when its job ends a later run", seq: 2, left: [h1] },
+    { what: "is released by that under rules 10", seq: 2, rules: 10, left: [] },
+    { what: "is released when its job takes its doubt back", seq: 1, left: [] },
+  ])("$what", ({ seq, rules = ledger.applyVersion, left }) => {
+    const given = { ...ledger, applyVersion: rules };
+    const ends = (at: number, unconfirmedHosts: readonly HostId[]): unknown => ({
+      ...{ kind: "end", jobId: "a", runId: "a-run1", seq: at, unconfirmedHosts },
+    });
+    const entries = [ends(1, [h1]), ends(seq, [])];
+    const after = apply(given, { kind: "inbox", entries, nowMs: 1 }).ledger;
+    expect(after.leases.get(leaseId(token(1)))?.vacatingHosts ?? []).toEqual(left);
   });
 
   test("is released at once when no host is unconfirmed", () => {
