@@ -63,6 +63,10 @@ test("seed 92000070 breaks a law under rules 10, and none any more: the end of a
   expect(play(settings).violation).toBeUndefined();
 });
 
+test("seed 92000518 breaks no law any more: a copy of a request that comes after its end, in one task of the fleet, joins the queue anew", () => {
+  expect(play(drawSettings(92_000_518, { climate: "hostile" })).violation).toBeUndefined();
+});
+
 /** An inference job waited outside for ever: a report that was sent before the lobby knew a row was heard after it. */
 test("seed 5016 breaks no law any more: a lobby tells its count again where rows came while it was on its way", () => {
   expect(play(narrow(5016)).violation).toBeUndefined();

@@ -29,6 +29,8 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
   const asked = new Map<string, number>();
   /** When the request was made that a fleet has heard of, the last of its number; by run and number. */
   const madeAtMs = new Map<string, number>();
+  /** The highest number up to which a run has ended its requests: what comes of one of them after that, in the same task of the fleet, is a copy that joins anew. */
+  const ended = new Map<string, number>();
   const left = new Set<string>();
   /** Reset to a later task: such a run says again what the run before has said. */
   const reset = new Set<unknown>();
@@ -40,7 +42,8 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
       violate("newer requests stay", `request ${seq} of ${jobId} comes after ${former.seq}`);
     // What is left of an array's request joins the queue again behind each grant.
     if (request.slots !== undefined) return;
-    if (former?.runId === runId && former.seq === seq && former.arrival !== arrival)
+    const isEnded = seq <= (ended.get(`${jobId} ${runId}`) ?? -1);
+    if (former?.runId === runId && former.seq === seq && former.arrival !== arrival && !isEnded)
       violate("requests keep their places", `request ${seq} of ${jobId} has come twice`);
     if (seq <= answered)
       violate("requests are answered once", `request ${seq} of ${jobId} waits beside its lease`);
@@ -68,13 +71,21 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
       violate("who has left asks under another number", `${key} asks after it has left its lobby`);
   }
 
+  function over({ jobId, runId, seq, lease }: Word): void {
+    if (typeof seq !== "number" || lease !== undefined) return;
+    const run = `${jobId as string} ${runId as string}`;
+    ended.set(run, Math.max(seq, ended.get(run) ?? 0));
+  }
+
   return {
     ledgerChanged,
     fleetTold: (entries) => {
       if (!Array.isArray(entries)) return;
-      for (const entry of entries as readonly unknown[])
-        if (isFields(entry) && entry["kind"] === "request" && isFields(entry["request"]))
-          heard(entry["request"]);
+      for (const entry of entries as readonly unknown[]) {
+        if (!isFields(entry)) continue;
+        if (entry["kind"] === "end") over(entry);
+        if (entry["kind"] === "request" && isFields(entry["request"])) heard(entry["request"]);
+      }
     },
     jobReset: (job) => void reset.add(job),
     leftLobby: (leave) => {
