@@ -2,8 +2,8 @@
  * @file Which of the files that `tools/bundle-programs.mjs` makes is started by `main.ts`: each loads in a fraction of the time of its hundreds of modules.
  *
  * `light.cjs` has the verbs that talk to the Temporal server, and read job files, and nothing else. `serve.cjs` has the one that serves a model, because each
- * replica of a service starts with it while requests wait. `console.cjs` has the console, which runs beside a fleet for ever: each MB of code that it does not need
- * would be held as long. `whole.cjs` has all verbs, workers and agents among them, but the benches, which are loaded module by module.
+ * replica of a service starts with it while requests wait. `whole.cjs` has all verbs, workers and agents among them, but the benches, which are loaded
+ * module by module.
  */
 
 /** The files of the verbs, by the words that name them, aliases included. */
@@ -33,15 +33,11 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
 
 /** A decision is replayed with Temporal's worker; a what-if decides, with models; ended jobs come from a database with code of its platform; a codec is a module of the user's, which imports what it likes. */
 const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec", "--ended", "--what-if"];
-/** Of the console: a module of the user's. */
-const OWN_MODULE: readonly string[] = ["--codec"];
 
 /** The file of `serve`, whose other verbs talk to a fleet (`replicas`) or only write a file. */
 export const SERVING_VERB = "science/serve";
 
-export const CONSOLE_VERB = "service/console";
-
-export type Bundle = "light.cjs" | "serve.cjs" | "console.cjs" | "whole.cjs";
+export type Bundle = "light.cjs" | "serve.cjs" | "whole.cjs";
 
 /** The smallest file that holds all that a run needs; undefined where none does. `env`: names the codec, too. */
 export function bundleOf(
@@ -50,9 +46,9 @@ export function bundleOf(
 ): Bundle | undefined {
   if (verb === "bench") return undefined;
   if (verb === "serve") return rest.includes("replicas") ? "whole.cjs" : "serve.cjs";
-  const isWithout = (flags: readonly string[]): boolean =>
+  const isLight =
+    LIGHT_VERBS.has(verb) &&
     (env["ORBWEAVER_CODEC"] ?? "") === "" &&
-    !rest.some((word) => flags.some((flag) => word === flag || word.startsWith(`${flag}=`)));
-  if (verb === "console") return isWithout(OWN_MODULE) ? "console.cjs" : "whole.cjs";
-  return LIGHT_VERBS.has(verb) && isWithout(HEAVY_FLAGS) ? "light.cjs" : "whole.cjs";
+    !rest.some((word) => HEAVY_FLAGS.some((flag) => word === flag || word.startsWith(`${flag}=`)));
+  return isLight ? "light.cjs" : "whole.cjs";
 }

@@ -2,7 +2,7 @@
  * @file Puts programs into one CommonJS file each, with what V8 has compiled beside it: the shim, the command line, and the thread of workflows.
  *
  * A process that loads hundreds of modules spends a second of processor time on them before it begins; from one file with its compiled code it takes a tenth.
- * `light.cjs` has the verbs that only ask the server, `serve.cjs` the one that serves a model, `console.cjs` the one that shows a fleet, `whole.cjs` all verbs but the benches, workers and agents
+ * `light.cjs` has the verbs that only ask the server, `serve.cjs` the one that serves a model, `whole.cjs` all verbs but the benches, workers and agents
  * included; `cli/light-verbs.ts` says which is taken.
  */
 
@@ -37,7 +37,7 @@ export async function bundlePrograms() {
   const OF_CLIENTS = {
     isCalled: calledBy(CLIENT_ROOMS, ["client/lib/workflow-client.js", "client/lib/connection.js"]),
   };
-  const { CONSOLE_VERB, LIGHT_VERBS, SERVING_VERB } = await import(
+  const { LIGHT_VERBS, SERVING_VERB } = await import(
     pathToFileURL(path.join(CLI, "light-verbs.js")).href
   );
   await bundleShim();
@@ -58,19 +58,6 @@ export async function bundlePrograms() {
     heavy: /^serving\/run-replicas\.js$|^command\/session\.js$|^verbs\/service\/completion\.js$/,
     messages: OF_CLIENTS,
     runs: [["serve", "--model", "none.onnx"]],
-  });
-  await bundleCli("console.cjs", {
-    entry: "program.js",
-    verbs: [CONSOLE_VERB],
-    packages: /^(@temporalio\/worker|onnxruntime-node|highs|libsql)$/,
-    heavy: /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$/,
-    messages: {
-      isCalled: calledBy(
-        [...CLIENT_ROOMS, "console"],
-        ["client/lib/workflow-client.js", "client/lib/connection.js"],
-      ),
-    },
-    runs: [["console", ...SERVERLESS, "--port", "0"]],
   });
   await bundleCli("whole.cjs", {
     entry: "whole.js",

@@ -1,13 +1,13 @@
 /**
  * @file Max–min fair rates of flows over links, by progressive filling (Bertsekas and Gallager 1992, §6.5.2).
  *
- * The link that has the least for each of its flows' edges fixes the rate of these flows; what is left is shared by the others. Cost: for each
- * link that fixes rates, O(edges).
+ * The links that have the least for each of their flows' edges fix the rates of these flows; what is left is shared by the others. Cost: for each
+ * such least, O(edges).
  */
 
 export interface Flow {
   /** One entry for each time that the flow crosses the link. */
-  readonly links: readonly number[];
+  links: readonly number[];
   /** Bytes. */
   left: number;
   /** Bytes a millisecond. */
@@ -15,37 +15,69 @@ export interface Flow {
 }
 
 const LEAST_RATE = 1e-3;
+/** Shares that differ by less are one: ports that are alike fix their rates together. */
+const ROUNDING = 1e-12;
 
-/** Fills the rates of flows over these links, as often as it is called: it is asked at each moment of a step, so it keeps its lists. */
+/** Fills the rates of flows over these links, as often as it is called: it is asked at nearly each moment of a step, so it keeps its lists. */
 export function rateFiller(bytesPerMs: Float64Array): (flows: readonly Flow[]) => void {
   const room = new Float64Array(bytesPerMs.length);
   /** Of flows without a rate yet: none at the end. */
   const edges = new Int32Array(bytesPerMs.length);
-  const used: number[] = [];
-  return (flows) => {
-    used.length = 0;
+  const isTight = new Uint8Array(bytesPerMs.length);
+  /** Those with edges are first, so many. */
+  const used = new Int32Array(bytesPerMs.length);
+  const open: Flow[] = [];
+  const count = (flows: readonly Flow[]): number => {
+    let usedCount = 0;
     for (const { links } of flows)
       for (const link of links) {
-        const count = edges[link] ?? 0;
-        if (count === 0) {
-          used.push(link);
+        const before = edges[link] ?? 0;
+        if (before === 0) {
+          used[usedCount] = link;
+          usedCount += 1;
           room[link] = bytesPerMs[link] ?? 0;
         }
-        edges[link] = count + 1;
+        edges[link] = before + 1;
       }
-    let open = flows;
-    while (open.length > 0) {
-      let [tightest, least] = [-1, Infinity];
-      for (const link of used) {
-        const count = edges[link] ?? 0;
-        if (count === 0) continue;
-        const share = (room[link] ?? 0) / count;
-        if (share < least) [tightest, least] = [link, share];
-      }
-      const still: Flow[] = [];
-      for (const flow of open) {
-        if (least < Infinity && !flow.links.includes(tightest)) {
-          still.push(flow);
+    return usedCount;
+  };
+  const crossesTight = (links: readonly number[]): boolean => {
+    for (const link of links) if (isTight[link] === 1) return true;
+    return false;
+  };
+  /** Marks the links with the least share, and gives that. Links without edges leave the list. */
+  const tighten = (usedCount: number): readonly [least: number, stillUsed: number] => {
+    let [least, still] = [Infinity, 0];
+    for (let at = 0; at < usedCount; at += 1) {
+      const link = used[at] ?? 0;
+      const own = edges[link] ?? 0;
+      isTight[link] = 0;
+      if (own === 0) continue;
+      used[still] = link;
+      still += 1;
+      const share = (room[link] ?? 0) / own;
+      if (share < least) least = share;
+    }
+    const most = least * (1 + ROUNDING);
+    for (let at = 0; at < still; at += 1) {
+      const link = used[at] ?? 0;
+      if ((room[link] ?? 0) <= most * (edges[link] ?? 0)) isTight[link] = 1;
+    }
+    return [least, still];
+  };
+  return (flows) => {
+    let usedCount = count(flows);
+    for (const [at, flow] of flows.entries()) open[at] = flow;
+    for (let left = flows.length; left > 0;) {
+      const [least, stillUsed] = tighten(usedCount);
+      usedCount = stillUsed;
+      let still = 0;
+      for (let at = 0; at < left; at += 1) {
+        const flow = open[at];
+        if (flow === undefined) continue;
+        if (least < Infinity && !crossesTight(flow.links)) {
+          open[still] = flow;
+          still += 1;
           continue;
         }
         flow.rate = least;
@@ -55,7 +87,7 @@ export function rateFiller(bytesPerMs: Float64Array): (flows: readonly Flow[]) =
           edges[link] = (edges[link] ?? 0) - 1;
         }
       }
-      open = still;
+      left = still;
     }
   };
 }

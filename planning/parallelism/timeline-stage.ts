@@ -29,7 +29,9 @@ type Exchange = PassBytes & { readonly calls: number };
 export interface Actor {
   /** Infinity where it waits for no time. */
   wakesAt: number;
-  flow: Flow | undefined;
+  /** Its last one, where none is under way. */
+  readonly flow: Flow;
+  isMoving: boolean;
   /** What follows when the time has come, or when the bytes have arrived. */
   next: () => void;
 }

@@ -62,6 +62,7 @@ describe("the command line", () => {
     expect(bundleOf(["list", "--codec=./own.mjs"], {})).toBe("whole.cjs");
     expect(bundleOf(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("whole.cjs");
     expect(bundleOf(["worker", "--role", "fleet"], {})).toBe("whole.cjs");
+    expect(bundleOf(["console", "--port", "0"], {})).toBe("whole.cjs");
     expect(bundleOf([], {})).toBe("whole.cjs");
     expect(bundleOf(["bench", "pick"], {})).toBeUndefined();
   });
@@ -71,11 +72,5 @@ describe("the command line", () => {
     expect(bundleOf(["serve", "--gpus", "2"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("serve.cjs");
     expect(bundleOf(["serve", "replicas", "service.yaml"], {})).toBe("whole.cjs");
     expect(bundleOf(["serve", "--json", "replicas", "service.yaml"], {})).toBe("whole.cjs");
-  });
-
-  it("takes the bundle of its own for the console, and not with a codec of the user", () => {
-    expect(bundleOf(["console", "--port", "0"], {})).toBe("console.cjs");
-    expect(bundleOf(["console", "--codec", "./own.mjs"], {})).toBe("whole.cjs");
-    expect(bundleOf(["console"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("whole.cjs");
   });
 });
