@@ -22,7 +22,15 @@ const LONGEST = [
 
 /** Each floods a fleet with as much as a machine can send. */
 const FLOODS = [
-  ...["at-the-limit", "fair-inbox", "fair-tasks", "floods", "floods-in-a-row", "junk"],
+  ...[
+    "at-the-limit",
+    "fair-inbox",
+    "fair-tasks",
+    "floods",
+    "floods-in-a-row",
+    "heavy-words",
+    "junk",
+  ],
 ].map((name) => `test/attacks/${name}.test.ts`);
 
 /** As many files on a server run at the same time: they wait more than they work. */
@@ -139,6 +147,8 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...FLOODS],
           fileParallelism: true,
           maxWorkers: LANES,
+          // Vitest runs projects with other numbers of workers in other groups.
+          sequence: { groupOrder: 1 },
         },
       },
       { extends: true, test: { ...ON_A_SERVER, name: "floods", include: FLOODS } },

@@ -1,7 +1,7 @@
 /**
  * @file Which of the files that `tools/bundle-programs.mjs` makes is started by `main.ts`: each loads in a fraction of the time of its hundreds of modules.
  *
- * `light.cjs` has the verbs that talk to the Temporal server, and read job files, and nothing else. `serve.cjs` has the one that serves a model, because each
+ * `light.cjs` has the verbs that talk to the Temporal server, and read job files, and nothing else, and the console, which runs for ever and holds what it loads. `serve.cjs` has the one that serves a model, because each
  * replica of a service starts with it while requests wait. `whole.cjs` has all verbs, workers and agents among them, but the benches, which are loaded
  * module by module.
  */
@@ -29,6 +29,7 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["drain", "fleet/drain"],
   ["undrain", "fleet/undrain"],
   ["fence", "fleet/fence"],
+  ["console", "service/console"],
 ]);
 
 /** A decision is replayed with Temporal's worker; a what-if decides, with models; ended jobs come from a database with code of its platform; a codec is a module of the user's, which imports what it likes. */

@@ -1,5 +1,5 @@
 /**
- * @file Builds `dist/`: compiles the sources, makes the workflow bundle that every worker runs, the shim's, the light verbs' and the console's page.
+ * @file Builds `dist/`: compiles the sources, makes the workflow bundle that every worker runs, the programs that start from one file, and the console's page.
  *
  * Skips what is newer than its inputs, so that a second call costs a fraction of a second.
  */
@@ -243,6 +243,7 @@ function inputStamp() {
     path.join(ROOT, "tsconfig.json"),
     path.join(ROOT, "tsconfig.build.json"),
     path.join(ROOT, "package.json"),
+    path.join(ROOT, "package-lock.json"),
     fileURLToPath(import.meta.url),
     path.join(ROOT, "tools/bundle-programs.mjs"),
     path.join(ROOT, "tools/no-bundler.cjs"),

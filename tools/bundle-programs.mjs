@@ -7,8 +7,9 @@
  */
 
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
@@ -29,7 +30,7 @@ export const LOADERS = ["slim-messages", "lazy-types", "own-places"].map((name) 
 
 /** Packages with code that is not of V8. */
 const NATIVE = /^(onnxruntime-node|highs|libsql)$/;
-const CLIENT_ROOMS = ["client", "cli", "workers", "access", "protocol"];
+const CLIENT_ROOMS = ["client", "cli", "console", "workers", "access", "protocol"];
 /** The messages between Temporal's worker and its native part. */
 const CORE = "coresdk";
 
@@ -64,7 +65,7 @@ export async function bundlePrograms() {
     packages: NATIVE,
     heavy: /^verbs\/science\/bench\.js$/,
     messages: {
-      isCalled: calledBy([...CLIENT_ROOMS, "console", "activities", "api"], ["client", "worker"]),
+      isCalled: calledBy([...CLIENT_ROOMS, "activities", "api"], ["client", "worker"]),
       whole: [CORE],
     },
     runs: ["fleet", "jobs", "agent"].map((role) => [
@@ -124,6 +125,8 @@ async function bundleCli(filename, { entry, verbs, packages, heavy, messages, ru
 
 /** One file of a program. `messages`: the types of Temporal's messages that it has, for the loader. `outside`: how it imports what it does not hold. */
 async function bundle(file, { entry, messages, outside }) {
+  // V8 looks at the length of a text alone, and would run what was compiled of another one.
+  rmSync(`${file}.code`, { force: true });
   const folder = path.dirname(file);
   const Minimizer = createRequire(near.resolve("webpack"))("minimizer-webpack-plugin");
   const { NormalModuleReplacementPlugin, DefinePlugin } = near("webpack");
@@ -251,7 +254,7 @@ const THREAD_RUN = `
 /** What V8 has compiled once `script` has called `load` and `keep`, in a thread where the program is one; see `workers/bundled.ts`. */
 function keepCompiled(file, script, { isThread = false } = {}) {
   const text = `
-    const vm = require("node:vm"), { readFileSync, writeFileSync } = require("node:fs"), { wrap, createRequire } = require("node:module");
+    const vm = require("node:vm"), { readFileSync, renameSync, writeFileSync } = require("node:fs"), { wrap, createRequire } = require("node:module");
     const file = ${JSON.stringify(file)}, folder = ${JSON.stringify(path.dirname(file))};
     const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
     const compiled = new vm.Script(wrap(readFileSync(file, "latin1")), { filename: file, importModuleDynamically });
@@ -261,14 +264,19 @@ function keepCompiled(file, script, { isThread = false } = {}) {
       return loaded.exports;
     };
     const keep = () => {
-      writeFileSync(file + ".code", compiled.createCachedData());
+      writeFileSync(file + ".new", compiled.createCachedData());
+      renameSync(file + ".new", file + ".code");
       process.exit(0);
     };
     (async () => {${script}})();`;
   const thread = `new (require("node:worker_threads").Worker)(${JSON.stringify(text)}, { eval: true }).on("exit", (code) => process.exit(code))`;
+  // A run may make keys and look at settings: neither those nor the home of whoever builds.
+  const home = mkdtempSync(path.join(tmpdir(), "orbweaver-build-"));
   const kept = spawnSync(process.execPath, ["-e", isThread ? thread : text], {
+    env: { PATH: process.env.PATH, HOME: home },
     stdio: ["ignore", "ignore", "inherit"],
   });
+  rmSync(home, { recursive: true, force: true });
   if (kept.status !== 0) throw new Error(`${file} does not load`);
 }
 

@@ -1,8 +1,8 @@
 /**
  * @file Loads a program that the build has put into one file, with the compiled code of an earlier time where Node keeps such.
  *
- * From Node 22.1 on Node keeps it itself. Before, the build has put it beside the bundle; V8 refuses what another version of it has compiled, and
- * the bundle is then compiled as any other file.
+ * From Node 22.1 on Node keeps it itself. Before, the build has put it beside the bundle; V8 refuses what another version of it has compiled, or
+ * for other flags, and the bundle is then compiled as any other file.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -24,13 +24,12 @@ export function loadBundled<Exports>(file: string): Exports | undefined {
   return module.exports as Exports;
 }
 
-/** Undefined without compiled code that this Node takes. */
+/** Compiled here where the code of an earlier time is not taken: of another V8, or for other flags. Undefined where the build has kept none. */
 function compiledScript(filename: string): vm.Script | undefined {
   const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
   if (loader === undefined || !existsSync(`${filename}.code`)) return undefined;
   const cachedData = readFileSync(`${filename}.code`);
   // ASCII alone, as the build sees to: other decoders look at each byte first.
   const source = nodeModule.wrap(readFileSync(filename, "latin1"));
-  const script = new vm.Script(source, { filename, cachedData, importModuleDynamically: loader });
-  return script.cachedDataRejected === true ? undefined : script;
+  return new vm.Script(source, { filename, cachedData, importModuleDynamically: loader });
 }

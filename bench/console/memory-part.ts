@@ -48,7 +48,7 @@ interface Taken {
   readonly following: number;
   /** When the last instant has been shown. */
   readonly reading: number;
-  /** Processor time of each instant but those that read a run, in milliseconds. */
+  /** Processor time of each instant, in milliseconds. */
   readonly instantMs: readonly number[];
 }
 
@@ -93,10 +93,12 @@ async function makeHistories(request: BenchRequest): Promise<Made> {
   const { runId, startedAtMs } = newest;
   const followed = firstHalf(histories.get(runId) ?? []);
   histories.set(runId, followed);
+  const lastEvent = Number(followed.filter(isOfTask).at(-1)?.eventId);
+  if (Number.isNaN(lastEvent)) throw new Error("no task of the newest run is followed");
   const span = startedAtMs - first.nowMs;
   return {
     histories,
-    lastEvent: Number(followed.filter(isOfTask).at(-1)?.eventId),
+    lastEvent,
     // From the newest to the oldest and back again.
     instants: Array.from({ length: INSTANTS }, (_, at) =>
       Math.floor(startedAtMs - span * Math.abs(Math.sin(at + 1)) - 1),

@@ -18,12 +18,9 @@ test(
       interrupted: new AbortController().signal,
       env: {},
     });
+    // Each question is answered, or it throws; what is taken never falls, so it says nothing of what was followed.
     const got = new Map(bars.map((bar) => [bar.id, Number(bar.got)]));
-    const [loaded = 0, following = 0, most = 0] = ["-loaded", "-following", ""].map((part) =>
-      got.get(`console-memory${part}`),
-    );
-    expect(loaded).toBeGreaterThan(20);
-    expect(following).toBeGreaterThanOrEqual(loaded);
-    expect(most).toBeGreaterThanOrEqual(following);
+    for (const part of ["", "-following", "-loaded"])
+      expect(got.get(`console-memory${part}`)).toBeGreaterThan(20);
   },
 );

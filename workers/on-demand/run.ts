@@ -24,7 +24,7 @@ export interface OnDemandRun {
   readonly lock: RoleLock;
 }
 
-/** Resolves when the worker has ended, with the exit status of its process; never throws. */
+/** Resolves when the worker has ended, with the exit status of its process; throws where `ORBWEAVER_LOG_LEVEL` names none. */
 export async function runOnDemand(run: OnDemandRun): Promise<number> {
   const level = process.env["ORBWEAVER_LOG_LEVEL"] ?? "info";
   const logger = pino({ level, base: { role: run.role, pid: process.pid } }, process.stderr);
