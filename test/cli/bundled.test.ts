@@ -1,5 +1,6 @@
 /** @file The bundled files of the command line answer as the modules do that they were made from. */
 
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -73,6 +74,16 @@ describe("the bundled verbs", () => {
     const unreached = ["console", "--isolated", "--address", "no-port"];
     for (const words of [["console", "--port", "x"], unreached])
       expect(await said(whole, words)).toEqual(await run(words));
+  });
+
+  it.each(["light.cjs", "serve.cjs", "whole.cjs"])("V8 takes the compiled code of %s", (name) => {
+    const script = `
+      const vm = require("node:vm"), { readFileSync } = require("node:fs"), { wrap } = require("node:module");
+      const file = ${JSON.stringify(join(DIST, name))};
+      const options = { filename: file, cachedData: readFileSync(file + ".code") };
+      process.stdout.write(String(new vm.Script(wrap(readFileSync(file, "latin1")), options).cachedDataRejected));`;
+    const { stdout } = spawnSync(process.execPath, ["-e", script], { encoding: "utf8" });
+    expect(stdout).toBe("false");
   });
 
   it("serve looks for its threads beside the files that start them", () => {

@@ -62,7 +62,7 @@ describe("the command line", () => {
     expect(bundleOf(["list", "--codec=./own.mjs"], {})).toBe("whole.cjs");
     expect(bundleOf(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe("whole.cjs");
     expect(bundleOf(["worker", "--role", "fleet"], {})).toBe("whole.cjs");
-    expect(bundleOf(["console", "--port", "0"], {})).toBe("whole.cjs");
+    expect(bundleOf(["console", "--port", "0"], {})).toBe("light.cjs");
     expect(bundleOf([], {})).toBe("whole.cjs");
     expect(bundleOf(["bench", "pick"], {})).toBeUndefined();
   });
