@@ -11,9 +11,11 @@ import { digestOf, hasSigned } from "../access/word-signature.ts";
 import { provenSigner } from "../access/job-proof.ts";
 import { believedKeys, operatorKeys, wordKeyFiles } from "../access/role-keys.ts";
 import {
+  NO_PROOF,
   parseProof,
   signedWords,
   speakersOf,
+  UNSIGNED,
   USER,
   WORD_ROLES,
   type Speaker,
@@ -92,7 +94,7 @@ async function proofProblem(
   { workflowId, signal, proof: text, value, submitted }: Heard,
 ): Promise<string | undefined> {
   const proof = parseProof(text);
-  if (proof === undefined) return text === undefined ? "it is not signed" : "its proof is no proof";
+  if (proof === undefined) return text === undefined ? UNSIGNED : NO_PROOF;
   const { role, key } = proof;
   if (speakersOf(signal)?.includes(role) === false) return `role ${role} does not say ${signal}`;
   const isBelieved =

@@ -196,6 +196,10 @@ export type OrderOutcome =
   /** Too long ago, or none of this run. */
   | { readonly kind: "unknown" };
 
+/** Why a word is refused that has no proof, or none by its form, where nobody is believed without one. Runs compare the reasons in their histories with these. */
+export const UNSIGNED = "it is not signed";
+export const NO_PROOF = "its proof is no proof";
+
 /** By their places in the list; the others passed. */
 export interface WordVerdicts {
   readonly refused: readonly { readonly reason: string; readonly words: readonly number[] }[];

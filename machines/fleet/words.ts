@@ -14,8 +14,10 @@ import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../scheduling/ledger/
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
+  NO_PROOF,
   parseProof,
   staleWord,
+  UNSIGNED,
   type FleetOrderName,
   type WordsToCheck,
   type WordVerdicts,
@@ -47,7 +49,7 @@ export interface Words {
   readonly seen: ReadonlySet<string>;
   /** The numbers of the last proven orders, former runs' included, in their order. */
   readonly orderNumbers: readonly string[];
-  /** A word of this run was refused that had no proof: nobody is believed without one. */
+  /** The last word without a proof that this run asked about was refused for that: nobody is believed without one. */
   readonly isProofNeeded: boolean;
   readonly question: Question | undefined;
 }
@@ -237,11 +239,14 @@ export function settled(
     const { sinceMs: startedAtMs = words.startedAtMs } = word;
     const refusal = reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
     if (refusal !== undefined) {
-      isProofNeeded ||= proof === undefined && word.flaw === undefined;
+      isProofNeeded ||= refusal === UNSIGNED || refusal === NO_PROOF;
       return { word, refusal };
     }
-    // Everybody is trusted where an unsigned word passes.
-    if (proof === undefined) return word.order === undefined ? { word, heard: word } : { word };
+    if (proof === undefined) {
+      // Everybody is trusted where it passes; the deployment may have come to that in the middle of a run.
+      isProofNeeded = false;
+      return word.order === undefined ? { word, heard: word } : { word };
+    }
     seen.add(proof.nonce);
     if (word.order !== undefined) {
       orderNumbers.push(proof.nonce);

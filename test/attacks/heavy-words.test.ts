@@ -64,13 +64,16 @@ const signal = (
   workflowId: string,
   signalName: string,
   value: Payload,
-  { hasProof = true }: { readonly hasProof?: boolean } = {},
+  {
+    hasProof = true,
+    sender = "mallory",
+  }: { readonly hasProof?: boolean; readonly sender?: string } = {},
 ) =>
   world.temporal.workflowService.signalWorkflowExecution({
     ...{
       namespace: world.temporal.options.namespace,
       requestId: randomUUID(),
-      identity: "mallory",
+      identity: sender,
     },
     ...{ workflowExecution: { workflowId }, signalName, input: { payloads: [value] } },
     ...(hasProof && {
@@ -87,10 +90,10 @@ async function whileSaid(say: () => Promise<unknown>, act: () => Promise<void>):
   await Promise.all([stream(), act().finally(() => (isOver = true))]);
 }
 
-const isUnbelieved = async (): Promise<boolean> => {
+const isUnbelieved = async (mallory: string): Promise<boolean> => {
   const { stdout } = await world.cli(["audit", "--json"]);
   const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
-  return words.some(({ sender, to }) => sender === "mallory" && to === undefined);
+  return words.some(({ sender, to }) => sender === mallory && to === undefined);
 };
 
 const TENANT = tenantId("nobody");
@@ -181,15 +184,15 @@ it("the history of a job that was told heavy words is read by whoever asks", asy
 
 /** Of which one in flight is enough: while a task is open, the server keeps 2 MiB of them by default, and fails the task for more. */
 it.each([
-  { name: "without a proof", hasProof: false },
-  { name: "with the form of one", hasProof: true },
+  { name: "without a proof", hasProof: false, sender: "mallory-unproven" },
+  { name: "with the form of one", hasProof: true, sender: "mallory-forger" },
 ])(
   "a fleet takes orders and starts jobs while deep words come one after the other, $name",
-  async ({ hasProof }) => {
+  async ({ hasProof, sender }) => {
     const workflowId = fleetWorkflowId(world.fleet);
     const value = deep();
     await whileSaid(
-      () => signal(workflowId, "inbox", value, { hasProof }),
+      () => signal(workflowId, "inbox", value, { hasProof, sender }),
       async () => {
         for (const verb of ["drain", "undrain", "drain", "undrain"]) {
           const { code, stderr } = await world.cli([verb, "alpha/a1"]);
@@ -202,11 +205,13 @@ it.each([
         await world.temporal.workflow.getHandle(jobId).result();
       },
     );
-    await expect.poll(isUnbelieved).toBe(true);
+    await expect.poll(() => isUnbelieved(sender)).toBe(true);
     // None was ended by the server, which would take all leases with it.
+    const ends: string[] = [];
     const runs = world.temporal.workflow.list({ query: `WorkflowId = "${workflowId}"` });
-    for await (const { status } of runs)
-      expect(["RUNNING", "CONTINUED_AS_NEW"]).toContain(status.name);
+    for await (const { status } of runs) ends.push(status.name);
+    expect(ends.length).toBeGreaterThan(0);
+    for (const end of ends) expect(["RUNNING", "CONTINUED_AS_NEW"]).toContain(end);
   },
 );
 

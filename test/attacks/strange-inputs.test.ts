@@ -67,6 +67,21 @@ describe.each([
   });
 });
 
+it("each run is ended that the server starts for a cron of somebody's", async () => {
+  const workflowId = `mallory-${randomUUID()}`;
+  const run = await world.temporal.workflow.start(PRESENCE_WORKFLOW, {
+    ...{ workflowId, taskQueue: JOB_TASK_QUEUE, args: [null], cronSchedule: "@every 1s" },
+  });
+  const failed = async (): Promise<number> => {
+    const { count } = await world.temporal.workflow.count(
+      `WorkflowId = "${workflowId}" AND ExecutionStatus = "Failed"`,
+    );
+    return count;
+  };
+  await expect.poll(failed).toBeGreaterThan(2);
+  await world.temporal.workflow.getHandle(run.workflowId).terminate("end of test");
+});
+
 it("an input that no key here opens waits for a worker that has it", async () => {
   const sealed = RawValue.fromPayload({
     metadata: { encoding: Buffer.from("binary/encrypted"), "encryption-key-id": Buffer.from("k") },

@@ -12,7 +12,7 @@ import {
   type Word,
   type Words,
 } from "../../../machines/fleet/words.ts";
-import { formatProof } from "../../../protocol/word-proof.ts";
+import { formatProof, NO_PROOF, UNSIGNED } from "../../../protocol/word-proof.ts";
 import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
 import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
 
@@ -28,7 +28,9 @@ const PROOF = formatProof({
 
 const wordOf = (text: string, proof?: string): Word => {
   const value = new TextEncoder().encode(text);
-  return { batch: text, bytes: value.length, value, ...(proof !== undefined && { proof }) };
+  // As a fleet without keys hears everybody: nothing is encrypted.
+  const word: Word = { batch: text, bytes: value.length, value, flaw: "open" };
+  return { ...word, ...(proof !== undefined && { proof }) };
 };
 
 it("takes along the values of words with a proof, and of no other", () => {
@@ -72,33 +74,46 @@ it("by former rules are handed on as they came, so that a run that was recorded 
 });
 
 const LARGE = "x".repeat(100 * 1024);
-/** As the verdict on an unsigned word leaves the run. */
-const afterRefusal = (words: Words, word: Word): Words => {
-  const question = asked(withWord(words, word), 1, 2_000).question;
-  if (question === undefined) throw new Error("nothing was asked");
-  return settled(words, question, { refused: [{ reason: "it is not signed", words: [0] }] }).words;
-};
+/** As the verdicts on words, one after the other, leave the run. */
+const afterVerdicts = (verdicts: readonly (readonly [Word, string?])[]): Words =>
+  verdicts.reduce((words, [word, reason]) => {
+    const { question } = asked(withWord(words, word), 1, 2_000);
+    if (question === undefined) throw new Error("nothing was asked");
+    const refused = reason === undefined ? [] : [{ reason, words: [0] }];
+    return settled(words, question, { refused }).words;
+  }, NOBODY);
+const REFUSED: readonly [Word, string] = [wordOf("junk"), UNSIGNED];
+const HEARD: readonly [Word] = [wordOf("true")];
 
 it.each([
-  { name: "of which one was refused", rules: NEWEST_RULES, refused: wordOf("junk"), isAll: true },
-  { name: "of which none was refused yet", rules: NEWEST_RULES, isAll: false },
+  { name: "of which one was refused", verdicts: [REFUSED], isAll: true },
+  {
+    name: "of which one was refused for a proof that is none",
+    verdicts: [[wordOf("junk", "no proof"), NO_PROOF] as const],
+    isAll: true,
+  },
+  { name: "of which none was refused yet", verdicts: [], isAll: false },
   {
     name: "of which one was refused for how it was encrypted",
-    ...{ rules: NEWEST_RULES, refused: { ...wordOf("junk"), flaw: "open" as const }, isAll: false },
+    verdicts: [[wordOf("junk"), "it is not encrypted"] as const],
+    isAll: false,
   },
+  { name: "of which one was heard since", verdicts: [REFUSED, HEARD], isAll: false },
+  { name: "of which one was refused again", verdicts: [HEARD, REFUSED], isAll: true },
   {
     name: "by former rules",
+    verdicts: [REFUSED],
     rules: FLOODED_TURNS_RULES - 1,
-    refused: wordOf("junk"),
     isAll: false,
   },
 ])(
   "that are large and without a proof, $name, do not keep a run from its end: $isAll",
-  ({ rules, refused, isAll }) => {
-    const heard = refused === undefined ? NOBODY : afterRefusal(NOBODY, refused);
+  ({ verdicts, rules = NEWEST_RULES, isAll }) => {
     const order: Word = { ...wordOf("drain"), order: { name: "drain", id: "o1" } };
     const came = [wordOf(LARGE), order, wordOf("end", PROOF), wordOf(LARGE)];
-    const carried = carriedWords(came.reduce(withWord, heard), { applyVersion: rules });
+    const carried = carriedWords(came.reduce(withWord, afterVerdicts(verdicts)), {
+      applyVersion: rules,
+    });
     expect(carried.isAll).toBe(isAll);
     expect(carried.words.map(({ batch }) => batch)).toEqual(isAll ? ["drain", "end"] : ["drain"]);
   },
