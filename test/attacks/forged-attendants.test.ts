@@ -216,25 +216,50 @@ it("a lobby that is started again is not told what nobody had proven to the run 
   for (const open of [lobby, asking]) await open.terminate("over");
 });
 
-it.each([
-  ["of another type", "mine", JOB_TASK_QUEUE],
-  ["on a task queue of theirs", LOBBY_WORKFLOW, "mine"],
-])("a workflow %s under a lobby's id keeps no news from the lobby", async (_, type, taskQueue) => {
-  const tenant = tenantId("squatted");
-  const fleet = `${world.fleet}-${type}`;
-  const workflowId = lobbyWorkflowId(fleet, tenant);
-  const options = { workflowId, taskQueue, args: [{ fleet, tenant, carried: "mine" }] };
-  await attackers[0]?.workflow.start(type, options);
+const outside = (fleet: string, tenant: string): LobbyNews => {
   const row = {
     ...{ jobId: jobId("outside"), runId: runId("r1"), seq: 1, class: "training", priority: 0 },
     ...{ submittedAtMs: 1, gpus: 1, round: 0 },
   };
-  const news = { fleet, tenant, rows: [row], credits: [] } as unknown as LobbyNews;
+  return { fleet, tenant, rows: [row], credits: [] } as unknown as LobbyNews;
+};
+
+it.each<readonly [string, string, string, object]>([
+  ["of another type", "mine", JOB_TASK_QUEUE, { carried: "mine" }],
+  ["on a task queue of theirs", LOBBY_WORKFLOW, "mine", { carried: "mine" }],
+  ["for a fleet of theirs", LOBBY_WORKFLOW, JOB_TASK_QUEUE, { fleet: "mine" }],
+])("a workflow %s under a lobby's id keeps no news from the lobby", async (what, ...theirs) => {
+  const [type, taskQueue, input] = theirs;
+  const tenant = tenantId("squatted");
+  const fleet = `${world.fleet}-${what.replaceAll(" ", "-")}`;
+  const workflowId = lobbyWorkflowId(fleet, tenant);
+  const options = { workflowId, taskQueue, args: [{ fleet, tenant, ...input }] };
+  await attackers[0]?.workflow.start(type, options);
+  const news = outside(fleet, tenant);
   const byFleet = { client: world.temporal, askedBy: signedFleets(world.temporal) };
   // What a fleet of a former release has told the false one is told again.
   await world.temporal.workflow.getHandle(workflowId).signal(lobbyNewsSignal, news);
-  await tellLobby(byFleet, { ...news, rows: [] });
+  // Deliveries overlap.
+  await Promise.all([1, 2, 3].map(() => tellLobby(byFleet, { ...news, rows: [] })));
   const lobby = world.temporal.workflow.getHandle(workflowId);
+  await expect.poll(async () => (await lobby.query(lobbyRowsQuery)).jobs).toEqual(["outside"]);
+  await lobby.terminate("over");
+});
+
+it.each([
+  ["what it has handed on", { carried: { queues: 1 } }],
+  ["the names of former runs", { former: [1] }],
+  ["a list of former runs", { former: 1 }],
+])("a lobby that was begun with junk for %s is opened anew", async (_, junk) => {
+  const tenant = tenantId("junk");
+  const fleet = `${world.fleet}-${JSON.stringify(junk).replaceAll(/\W/g, "")}`;
+  const workflowId = lobbyWorkflowId(fleet, tenant);
+  const options = { workflowId, taskQueue: JOB_TASK_QUEUE, args: [{ fleet, tenant, ...junk }] };
+  await attackers[0]?.workflow.start(LOBBY_WORKFLOW, options);
+  const lobby = world.temporal.workflow.getHandle(workflowId);
+  await expect.poll(async () => (await lobby.describe()).status.name).toBe("FAILED");
+  const byFleet = { client: world.temporal, askedBy: signedFleets(world.temporal) };
+  await tellLobby(byFleet, outside(fleet, tenant));
   await expect.poll(async () => (await lobby.query(lobbyRowsQuery)).jobs).toEqual(["outside"]);
   await lobby.terminate("over");
 });
