@@ -23,10 +23,12 @@ const CLI = path.join(ROOT, "dist/cli");
 const WORKERS = path.join(ROOT, "dist/workers");
 const SERVERLESS = ["--address", "127.0.0.1:1", "--isolated"];
 
+const OWN_PLACES = path.join(ROOT, "tools/own-places.cjs");
 /** The loaders, which the build's stamp counts as sources. */
-export const LOADERS = ["slim-messages", "lazy-types", "own-places"].map((name) =>
-  path.join(ROOT, `tools/${name}.cjs`),
-);
+export const LOADERS = [
+  ...["slim-messages", "lazy-types"].map((name) => path.join(ROOT, `tools/${name}.cjs`)),
+  OWN_PLACES,
+];
 
 /** Packages with code that is not of V8. */
 const NATIVE = /^(onnxruntime-node|highs|libsql)$/;
@@ -87,6 +89,7 @@ export async function bundlePrograms() {
       messages: OF_CLIENTS,
       outside: (request) => (NATIVE.test(request) ? request : undefined),
     });
+  createRequire(import.meta.url)(OWN_PLACES).checkMet();
 }
 
 /** The shim as one CommonJS file: every launch starts one, and loading a dozen modules costs a third of that. */

@@ -1,7 +1,8 @@
 /**
  * @file A loader of webpack: files that look for others beside themselves, or take what a user names, find them from a bundle, too.
  *
- * Each is changed in the words of the table alone, and must have them exactly once, so that another version of the package stops the build.
+ * Each is changed in the words of the table alone, and must have them exactly once, and some program must have it, so that another version of the package
+ * stops the build.
  */
 
 const folderOf = (file) =>
@@ -42,11 +43,20 @@ const PLACES = new Map([
   ],
 ]);
 
+const met = new Set();
+
 module.exports = function own(source) {
   const named = [...PLACES].find(([file]) => this.resourcePath.endsWith(`/${file}`));
   if (named === undefined) return source;
   const [file, [words, instead]] = named;
   if (source.split(words).length !== 2)
     throw new Error(`${file} has another form than expected: not once ${words}`);
+  met.add(file);
   return source.replace(words, () => instead);
+};
+
+/** For the end of a build: a file that no program had may have moved. */
+module.exports.checkMet = () => {
+  const missed = [...PLACES.keys()].filter((file) => !met.has(file));
+  if (missed.length > 0) throw new Error(`no program has ${missed.join(", ")}: has it moved?`);
 };
