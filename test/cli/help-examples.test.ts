@@ -26,6 +26,9 @@ const FILES: Readonly<Record<string, string>> = {
   "probe.py": "",
   "fleet.yaml":
     "name: f\nclusters:\n  - name: a\n    site: here\n    jurisdiction: EU\n    hosts: [{ name: h, gpus: 8, type: H100 }]\n",
+  "t.txt": `${"t".repeat(64)}\n`,
+  "c.pem": "",
+  "k.pem": "",
 };
 
 const EXAMPLES = await everyExample();
