@@ -1,11 +1,11 @@
 /**
  * @file Plans the training of a model on given GPUs: data × pipeline × tensor parallel degrees, micro-batch, stages, and the GPU of each stage.
  *
- * The plain splits of candidates.ts come first. On a few GPUs all further plain splits whose floors are below the best are played on the links (further-splits.ts), and layers of
- * the best few move. On more the best few are arranged again in two levels and improved by swapping units while the predicted step gets shorter, and their steps are
- * played. The shortest step wins; ties go to fewer stages, then fewer replicas.
+ * The plain splits of candidates.ts come first. The best few are arranged again in two levels and improved by swapping units while the
+ * predicted step gets shorter, and their steps are played on the links (step-timeline.ts). The shortest step wins; ties go to fewer stages, then
+ * fewer replicas.
  * Source: SpiderFlow §4.2 (min T_comp + α T_dp + β T_pp); the degrees of tensor parallelism and the memory limit are ours.
- * Cost: that of the candidates and of the played steps; on many GPUs `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
+ * Cost: that of the candidates; `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
  */
 
 import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
@@ -27,11 +27,8 @@ import { clusterOrders } from "./cluster-orders.ts";
 import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
-import { isSmall, playedFurther } from "./further-splits.ts";
 import { shortfall } from "./plan-shortfall.ts";
-import { withKickedLayers } from "./kicked-layers.ts";
-import { playerOf } from "./player.ts";
-import { plainOrders, played, playedDescents, playedShifts, playedSwaps } from "./played-choice.ts";
+import { plainOrders, played, playedShifts, playedSwaps } from "./played-choice.ts";
 import { sampled } from "./sampled-choice.ts";
 import { instancesProblem, unitsOf, type Unit } from "./site.ts";
 import {
@@ -104,23 +101,17 @@ export interface PlanStats {
 }
 
 const FINALISTS = 5;
-/** Of played steps: moments × units. */
-const KICKED_WORK = 5e6;
 const SWAP_ATTEMPTS = 1_500;
 /** Of the layers of a split's stages, by what they send. */
 const LEVELLINGS = 3;
 /** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
 const SWAP_CELLS = 24_000;
-interface PlanSearch extends Search {
-  readonly request: PlanRequest;
-}
-
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
   const instances = instancesProblem(site.hosts);
   if (instances !== undefined) return { kind: "blocked", message: instances };
   const sums = layerSums(model, frameworkOn(site, request.framework));
-  const search: PlanSearch = { request, sums, tried: 0 };
+  const search: Search = { request, sums, tried: 0 };
   let tooLarge = 0;
   const byDegrees = new Map<string, Candidate>();
   /** The same degrees with sequences shared out otherwise. */
@@ -138,35 +129,38 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
       further.push(...less);
     }
   const programmes: ("optimal" | "feasible")[] = [];
-  const sorted = [...byDegrees.values()].sort(byTime);
-  if (isSmall(search)) {
-    const known = [...sorted, ...further];
-    const starts = playedFurther(
-      [...known, ...known.flatMap((each) => withGivenBounds(search, each))],
-      search,
-    );
-    byDegrees.clear();
-    for (const candidate of [...starts, ...playedDescents(starts, search)]) keep(candidate);
-  } else {
-    for (const finalist of sorted.slice(0, FINALISTS)) {
-      const arranged = await arrangedAgain(search, finalist, { random, solver });
-      programmes.push(...arranged.programmes);
-      for (const candidate of arranged.found) keep(candidate);
+  const finalists = [...byDegrees.values()].sort(byTime).slice(0, FINALISTS);
+  for (const finalist of finalists) {
+    const { split } = finalist;
+    const all = unitsOf(site, split.width);
+    const units = all?.length === split.cells.length ? all : split.cells;
+    const arranged = await twoLevels(gridOf(split, sums), {
+      site,
+      units,
+      random: random.stream(
+        `${split.width}/${split.stages}/${split.replicas}${split.experts === undefined ? "" : `/${split.experts}`}`,
+      ),
+      ...(solver !== undefined && { solver }),
+    });
+    programmes.push(...(arranged?.programmes ?? []));
+    const starts = [reordered(search, finalist, units)];
+    const given =
+      request.bounds === undefined || split.runs !== undefined
+        ? undefined
+        : { ...split, bounds: request.bounds };
+    if (given?.bounds.length === split.bounds.length && isHeldEverywhere(given, site, sums))
+      starts.push(timed(search, given, finalist.arrangement));
+    if (arranged !== undefined) {
+      const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
+      if (again !== undefined) starts.push(again);
     }
-    for (const candidate of played([...byDegrees.values()].sort(byTime), search))
-      byDegrees.set(degreesKey(candidate), candidate);
-    for (const candidate of sampled([...byDegrees.values(), ...further], search)) keep(candidate);
+    for (const start of starts) keep(swapped(search, start));
   }
+  for (const candidate of played([...byDegrees.values()].sort(byTime), search))
+    byDegrees.set(degreesKey(candidate), candidate);
+  for (const candidate of sampled([...byDegrees.values(), ...further], search)) keep(candidate);
   const [first, ...others] = [...byDegrees.values()].sort(byTime);
-  const shifted = first && playedShifts(playedSwaps(first, search), search);
-  // On many GPUs a floor alone takes longer than a kick gains.
-  const best =
-    shifted && isSmall(search)
-      ? withKickedLayers(shifted, search, {
-          player: playerOf(search, KICKED_WORK),
-          random: random.stream("layers"),
-        })
-      : shifted;
+  const best = first && playedShifts(playedSwaps(first, search), search);
   if (best === undefined)
     return { kind: "blocked", message: shortfall({ model, site, batch, sums }) };
   return {
@@ -174,51 +168,6 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     plan: planOf(best, { request, sums, others }),
     stats: { tried: search.tried, tooLarge, programmes },
   };
-}
-
-interface Arranged {
-  readonly found: readonly Candidate[];
-  readonly programmes: readonly ("optimal" | "feasible")[];
-}
-
-/** On cells by two levels, and on clusters in another order, with units swapped. */
-async function arrangedAgain(
-  search: PlanSearch,
-  finalist: Candidate,
-  { random, solver }: Pick<PlanRequest, "random"> & { readonly solver: PlanRequest["solver"] },
-): Promise<Arranged> {
-  const { split } = finalist;
-  const { site } = search.request;
-  const all = unitsOf(site, split.width);
-  const units = all?.length === split.cells.length ? all : split.cells;
-  const arranged = await twoLevels(gridOf(split, search.sums), {
-    site,
-    units,
-    random: random.stream(
-      `${split.width}/${split.stages}/${split.replicas}${split.experts === undefined ? "" : `/${split.experts}`}`,
-    ),
-    ...(solver !== undefined && { solver }),
-  });
-  const starts = [reordered(search, finalist, units), ...withGivenBounds(search, finalist)];
-  if (arranged !== undefined) {
-    const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
-    if (again !== undefined) starts.push(again);
-  }
-  return {
-    found: starts.map((start) => swapped(search, start)),
-    programmes: arranged?.programmes ?? [],
-  };
-}
-
-/** With the bounds that the request gives, where they are for as many stages and fit. */
-function withGivenBounds(
-  search: PlanSearch,
-  { split, arrangement }: Candidate,
-): readonly Candidate[] {
-  const { bounds, site } = search.request;
-  if (bounds?.length !== split.bounds.length || split.runs !== undefined) return [];
-  const given = { ...split, bounds };
-  return isHeldEverywhere(given, site, search.sums) ? [timed(search, given, arrangement)] : [];
 }
 
 const degreesKey = ({ split: { width, stages, replicas, experts = 1 } }: Candidate): string =>

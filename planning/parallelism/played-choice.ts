@@ -18,8 +18,7 @@ import {
 import { clusterOrders } from "./cluster-orders.ts";
 import { withMovedLayers } from "./moved-layers.ts";
 import { unitsOf, type Unit } from "./site.ts";
-import { playerOf, type Player } from "./player.ts";
-import type { Split } from "./split.ts";
+import { expertDegree, type Split } from "./split.ts";
 import { isHeldEverywhere, stageBounds } from "./stage-bounds.ts";
 import { memoryModes } from "./stage-memory.ts";
 import { playedStep } from "./step-time.ts";
@@ -31,10 +30,6 @@ const PLAYED_WORK = 16e6;
 /** The same for units that change places, and for borders that are moved in the end. */
 const SWAPPED_WORK = 2e6;
 const SHIFTED_WORK = 3e6;
-const DESCENTS = 8;
-const NEAR_WORK = 12e6;
-const FAR_DESCENTS = 2;
-const FAR_WORK = 4e6;
 
 /** Those with the shortest bounds, as the links share their steps, with the best of the next micro-batches; the others keep their bounds. */
 export function played(sorted: readonly Candidate[], search: Search): Candidate[] {
@@ -117,30 +112,21 @@ function cheapestMode(
 }
 
 /** Units of two cells changed places while the played step gets shorter. */
-export function playedSwaps(start: Candidate, search: Search): Candidate {
-  const { request, sums } = search;
+export function playedSwaps(start: Candidate, { request, sums }: Search): Candidate {
+  const { site, onCandidate } = request;
+  const { cells, microBatches, runs = 1 } = start.split;
+  const work = microBatches * runs * cells.length ** 2 * expertDegree(start.split);
   const arrangement = `${start.arrangement}, played units swapped`;
-  const { play, isSpent } = playerOf(search, SWAPPED_WORK);
+  let left = SWAPPED_WORK;
   return whileSwapsHelp(start, (split, best) => {
-    if (isSpent()) return "enough";
-    if (!isHeldEverywhere(split, request.site, sums)) return undefined;
-    const time = play(split, best.time.totalMs - 1e-9);
-    return time && { split, time, arrangement };
+    left -= work;
+    if (left < 0) return "enough";
+    if (!isHeldEverywhere(split, site, sums)) return undefined;
+    const time = playedStep(split, { site, sums });
+    if (time.totalMs >= best.time.totalMs - 1e-9) return undefined;
+    onCandidate?.(split, time);
+    return { split, time, arrangement };
   });
-}
-
-/** The first few that have one run a stage, each with layers moved between neighbours while that helps, and the best of them with layers moved further. */
-export function playedDescents(sorted: readonly Candidate[], search: Search): readonly Candidate[] {
-  const near = playerOf(search, NEAR_WORK);
-  const found = sorted
-    .filter(({ split: { runs, stages } }) => runs === undefined && stages > 1)
-    .slice(0, DESCENTS)
-    .map((one) => withMovedLayers(one, search, { player: near, furthest: 1 }))
-    .sort(byTime);
-  const far = playerOf(search, FAR_WORK);
-  return found.map((one, at) =>
-    at < FAR_DESCENTS ? withMovedLayers(one, search, { player: far }) : one,
-  );
 }
 
 /**
@@ -148,19 +134,28 @@ export function playedDescents(sorted: readonly Candidate[], search: Search): re
  */
 export function playedShifts(start: Candidate, search: Search): Candidate {
   const { site } = search.request;
-  const player = playerOf(search, SHIFTED_WORK);
+  const { microBatches, cells } = start.split;
+  const work = microBatches * cells.length ** 2 * expertDegree(start.split);
+  let left = SHIFTED_WORK;
   let found = start;
   const units = unitsOf(site, start.split.width) ?? [];
   const orders = [units, ...clusterOrders(site, units)];
   const places = [start.split.cells, ...plainOrders(search, start.split, orders)];
   for (const cells of places)
     for (const split of otherRuns(search, { ...start.split, cells })) {
-      const time = player.play(split, found.time.totalMs);
-      if (time !== undefined) found = { ...found, split, time };
+      left -= work * (split.runs ?? 1);
+      if (left < 0) return found;
+      const time = playedStep(split, { site, sums: search.sums });
+      search.request.onCandidate?.(split, time);
+      if (time.totalMs < found.time.totalMs) found = { ...found, split, time };
     }
+  const isPaid = (): boolean => {
+    left -= work;
+    return left >= 0;
+  };
   const starts = found.split.runs === undefined ? [found] : [];
-  return [...starts, ...levelOn([found.split.cells, ...places], found, { search, player })]
-    .map((one) => withMovedLayers(one, search, { player }))
+  return [...starts, ...levelOn([found.split.cells, ...places], found, { search, isPaid })]
+    .map((one) => withMovedLayers(one, search, isPaid))
     .reduce((a, b) => (isBetter(b, a) ? b : a), found);
 }
 
@@ -168,7 +163,7 @@ const LEVEL_STARTS = 3;
 
 interface Paid {
   readonly search: Search;
-  readonly player: Player;
+  readonly isPaid: () => boolean;
 }
 
 /**
@@ -178,9 +173,9 @@ interface Paid {
 function levelOn(
   places: readonly (readonly Unit[])[],
   found: Candidate,
-  { search: { request, sums }, player }: Paid,
+  { search: { request, sums }, isPaid }: Paid,
 ): readonly Candidate[] {
-  const { site, fixed } = request;
+  const { site, fixed, onCandidate } = request;
   const { runs: _other, ...plain } = found.split;
   if ((fixed?.runs ?? 1) !== 1) return [];
   const level: Candidate[] = [];
@@ -189,8 +184,10 @@ function levelOn(
     if (bounds === undefined) continue;
     const split = { ...plain, cells, bounds };
     if (!isHeldEverywhere(split, site, sums)) continue;
-    const time = player.play(split, Infinity);
-    if (time !== undefined) level.push({ ...found, split, time });
+    if (!isPaid()) break;
+    const time = playedStep(split, { site, sums });
+    onCandidate?.(split, time);
+    level.push({ ...found, split, time });
   }
   return level.sort(byTime).slice(0, LEVEL_STARTS);
 }

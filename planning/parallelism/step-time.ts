@@ -67,11 +67,6 @@ export interface StepTime {
   readonly parts: StepParts;
 }
 
-export interface PlayedTime extends StepTime {
-  /** At which something changed in what was played. */
-  readonly moments: number;
-}
-
 /** As if the sends, then all rings, then the tied embedding collided on their links; what overlaps between these is left to the timeline. */
 export function stepTime(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
@@ -159,7 +154,7 @@ export function stagePaces(split: Split, setting: StepSetting): readonly StagePa
 const AT_ONCE = (): number => 0;
 
 /** As the links share it: for the splits among which a plan is chosen in the end. */
-export function playedStep(split: Split, setting: StepSetting): PlayedTime {
+export function playedStep(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
   const { stages, replicas, microBatches } = split;
   const works = worksOf(split, setting);
@@ -168,7 +163,6 @@ export function playedStep(split: Split, setting: StepSetting): PlayedTime {
     pipelineMs: endMs,
     sendMs,
     exchangeMs,
-    moments,
   } = playStep(
     {
       ...gradientTask(split, sums),
@@ -210,8 +204,7 @@ export function playedStep(split: Split, setting: StepSetting): PlayedTime {
       sendMs: sent,
     };
   }
-  const rest = { reduceMs: totalMs - endMs, updateMs: updateTime(split, sums) };
-  return { ...stepOf(busiest, rest), moments };
+  return stepOf(busiest, { reduceMs: totalMs - endMs, updateMs: updateTime(split, sums) });
 }
 
 /** The work of the busiest unit of a pipeline, and how long the pipeline takes. */
@@ -318,7 +311,7 @@ function gradientTask(split: Split, sums: LayerSums): GradientTask {
   };
 }
 
-export function updateTime(split: Split, sums: LayerSums): number {
+function updateTime(split: Split, sums: LayerSums): number {
   let most = 0;
   for (let stage = 0; stage < split.stages; stage += 1) {
     const experts = sharedExperts(split, stage, sums);

@@ -24,8 +24,6 @@ export interface Timeline {
   readonly sendMs: Float64Array;
   /** What the exchanges of each cell took. */
   readonly exchangeMs: Float64Array;
-  /** At which something changed. */
-  readonly moments: number;
 }
 
 export function playStep(task: TimelineTask, site: PlanSite): Timeline {
@@ -65,7 +63,6 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
   const laterBy = periodsOf(units);
   const flows: Flow[] = [];
   const ready: Actor[] = [];
-  let moments = 0;
   for (;;) {
     if (isDirty) {
       flows.length = 0;
@@ -75,7 +72,6 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
     isDirty = false;
     const next = nextMoment(actors, clock.nowMs);
     if (next === Infinity) break;
-    moments += 1;
     ready.length = 0;
     for (const of of actors) {
       if (of.isMoving) {
@@ -96,7 +92,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
     units.isAtTurn = false;
   }
   const { endMs, sendMs, exchangeMs } = units;
-  return { totalMs: clock.nowMs, pipelineMs: endMs, sendMs, exchangeMs, moments };
+  return { totalMs: clock.nowMs, pipelineMs: endMs, sendMs, exchangeMs };
 }
 
 const NOWHERE: readonly number[] = [];
