@@ -17,7 +17,6 @@ import {
   disbelievedQuery,
   endLogSessionSignal,
   fleetWorkflowId,
-  JOB_TASK_QUEUE,
   LINK_MONITOR_WORKFLOW,
   linkMonitorWorkflowId,
   LOBBY_WORKFLOW,
@@ -30,6 +29,7 @@ import {
 import { formatProof, PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
 import { serverAddress } from "../support/server-address.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { startedRun } from "./started-run.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -125,22 +125,11 @@ const ATTENDANTS = [
 const COUNT = 3;
 const REPORT = "report-rewards";
 
-const begun = async (type: string, workflowId: string, input: object) => {
-  await world.temporal.workflow.start(type, {
-    workflowId,
-    taskQueue: JOB_TASK_QUEUE,
-    args: [{ fleet: world.fleet, ...input }],
-    workflowIdConflictPolicy: "USE_EXISTING",
-    memo: { fleet: world.fleet },
-  });
-  return world.temporal.workflow.getHandle(workflowId);
-};
-
 /** A word that fits into a signal, but not into the activity that is to check it, would fail each task of the run. */
 it.each(ATTENDANTS)(
   "%s does not believe the largest %s there is, and goes on",
   async (type, name, idOf, input) => {
-    const run = await begun(type, idOf(), input);
+    const run = await startedRun(world, type, { workflowId: idOf(), ...input });
     await signal(idOf(), name, heavy());
     // A task that fails is tried again at once, and stays open.
     await expect
@@ -153,7 +142,9 @@ it.each(ATTENDANTS)(
 
 it("a tuner refuses the largest report there is, and answers the next", async () => {
   const workflowId = collectiveTunerWorkflowId(world.fleet, TOPOLOGY);
-  const run = await begun(COLLECTIVE_TUNER_WORKFLOW, workflowId, { topology: TOPOLOGY, rules });
+  const run = await startedRun(world, COLLECTIVE_TUNER_WORKFLOW, {
+    ...{ workflowId, topology: TOPOLOGY, rules },
+  });
   const numbers = { step: 1, version: 1, minBytes: 1, maxBytes: 1, calls: 1, micros: 1 };
   const more = randomBytes(0.7 * MOST_BYTES).toString("base64");
   const reward = { ...numbers, arm: "auto", collective: "AllReduce", more };
@@ -237,7 +228,7 @@ it.each([
 
 it("a log session refuses deep questions, and answers the next", async () => {
   const workflowId = `mallory-${randomUUID()}`;
-  const session = await begun(LOG_SESSION_WORKFLOW, workflowId, { idleMs: 600_000 });
+  const session = await startedRun(world, LOG_SESSION_WORKFLOW, { workflowId, idleMs: 600_000 });
   for (const value of [deep(), deep(20 * LEVELS)]) {
     await signal(workflowId, "x", value);
     await expect(

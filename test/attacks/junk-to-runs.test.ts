@@ -3,7 +3,6 @@
  * told by updates from then on; a lobby, a presence and the learners begin their next run in time, also where what comes is heavy.
  */
 
-import type { WorkflowHandle } from "@temporalio/client";
 import { defaultPayloadConverter } from "@temporalio/common";
 import { randomUUID } from "node:crypto";
 import { mkdtemp, writeFile } from "node:fs/promises";
@@ -20,7 +19,6 @@ import {
   collectiveTunerWorkflowId,
   FLEET_WORKFLOW,
   fleetWorkflowId,
-  JOB_TASK_QUEUE,
   LINK_MONITOR_WORKFLOW,
   linkMonitorWorkflowId,
   LOBBY_WORKFLOW,
@@ -32,6 +30,7 @@ import { hearsNoSignal } from "../../protocol/signal-limit.ts";
 import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 import { removeFolder } from "../support/remove-folder.ts";
+import { startedRun } from "./started-run.ts";
 
 const FLEET = `
 name: junk
@@ -202,22 +201,11 @@ const ATTENDANTS = [
   ],
 ] as const;
 
-async function started(type: string, workflowId: string, input: object): Promise<WorkflowHandle> {
-  await world.temporal.workflow.start(type, {
-    workflowId,
-    taskQueue: JOB_TASK_QUEUE,
-    args: [{ fleet: world.fleet, ...input }],
-    workflowIdConflictPolicy: "USE_EXISTING",
-    memo: { fleet: world.fleet },
-  });
-  return world.temporal.workflow.getHandle(workflowId);
-}
-
 it.each(ATTENDANTS)(
   "%s begins its next run before junk has used up the signals of one",
   async (type, idOf, input) => {
     const workflowId = idOf();
-    const run = await started(type, workflowId, input);
+    const run = await startedRun(world, type, { workflowId, ...input });
     const { runId } = await run.describe();
     expect(await flood(workflowId, FEW, STRANGE)).toBe(FEW);
     await expectAudited(FEW, type === FLEET_WORKFLOW ? {} : { to: workflowId });
@@ -238,7 +226,7 @@ it.each(AT_REST)(
   "%s begins its next run before headers have used up the history of one",
   async (type, idOf, input) => {
     const workflowId = idOf();
-    const run = await started(type, workflowId, input);
+    const run = await startedRun(world, type, { workflowId, ...input });
     const first = await run.describe();
     const header = defaultPayloadConverter.toPayload("y".repeat(HEADER_BYTES));
     let before = first;

@@ -2,22 +2,14 @@
 
 import { expect, test } from "vitest";
 import { measureMemory } from "../../bench/console/memory-part.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 test(
   "a console beside made-up histories shows every instant, and ends",
   { timeout: 600_000 },
   async () => {
     const sizes: Readonly<Record<string, number>> = { hosts: 8, waiting: 20, cycles: 8 };
-    const bars = await measureMemory({
-      seed: 1,
-      size: (name) => sizes[name] ?? 0,
-      text: () => undefined,
-      flag: () => false,
-      chosen: () => [],
-      say: () => undefined,
-      interrupted: new AbortController().signal,
-      env: {},
-    });
+    const bars = await measureMemory(benchRequest({ size: (name) => sizes[name] ?? 0 }));
     // Each question is answered, or it throws; what is taken never falls, so it says nothing of what was followed.
     const got = new Map(bars.map((bar) => [bar.id, Number(bar.got)]));
     for (const part of ["", "-following", "-loaded"])

@@ -13,6 +13,7 @@ import { measureLargePast } from "../../bench/console/large-past.ts";
 import { readTrace } from "../../bench/console/thread-trace.ts";
 import { writtenRuns } from "../../bench/console/written-histories.ts";
 import { measureScrape } from "../../bench/console/scrape-part.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 const event = (name: string, ts: number, tts: number, more: object = {}) => {
   return { name, pid: 1, tid: 1, ts, tts, args: {}, ...more };
@@ -40,16 +41,8 @@ test("what is the same in another order of keys has the same hash, and nothing e
   expect(hashOf({ a: [{ b: 3, c: 2 }, 1] })).not.toBe(hashOf(one));
 });
 
-const requestOf = (sizes: Readonly<Record<string, number>>): BenchRequest => ({
-  seed: 1,
-  size: (name) => sizes[name] ?? 0,
-  text: () => undefined,
-  flag: () => false,
-  chosen: () => [],
-  say: () => undefined,
-  interrupted: new AbortController().signal,
-  env: {},
-});
+const requestOf = (sizes: Readonly<Record<string, number>>): BenchRequest =>
+  benchRequest({ size: (name) => sizes[name] ?? 0 });
 
 test("every instant of a small fleet that changes over two runs is shown as it was", async () => {
   const bars = await measureLargePast(

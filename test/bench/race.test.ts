@@ -5,22 +5,13 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { BenchRequest } from "../../bench/bench.ts";
 import { runRace } from "../../bench/race/run.ts";
 import { DEFAULTS, installSlurm } from "../../bench/race/slurm.ts";
 import { slurmContestant } from "../../bench/race/slurm-races.ts";
 import { openThrowawayRoot } from "../../bench/race/throwaway-root.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
-const REQUEST: BenchRequest = {
-  seed: 1,
-  size: () => 1,
-  text: () => undefined,
-  flag: () => false,
-  chosen: () => [],
-  say: () => undefined,
-  interrupted: new AbortController().signal,
-  env: {},
-};
+const REQUEST = benchRequest();
 const isRoot = process.getuid?.() === 0;
 
 afterEach(() => {

@@ -10,7 +10,7 @@ import {
   workflowInfo,
   type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
-import { isFields } from "../../lib/fields.ts";
+import { isUnreadable } from "../../protocol/unreadable.ts";
 import { inputProblem } from "../../protocol/workflow-inputs.ts";
 import { JSON_ENCODING, type Unreadable } from "./payload-converter.ts";
 
@@ -30,7 +30,5 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
   ],
 });
 
-const UNREADABLE: Unreadable["kind"] = "unreadable";
-
 const isOfAnotherCodec = (given: unknown): boolean =>
-  isFields(given) && given["kind"] === UNREADABLE && given["encoding"] !== JSON_ENCODING;
+  isUnreadable(given) && (given as Unreadable).encoding !== JSON_ENCODING;
