@@ -66,6 +66,7 @@ export async function build({ say = () => {} } = {}) {
   const stampFile = path.join(ROOT, "dist", ".stamp");
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp) return;
   say("compiling");
+  removeOrphans();
   const tsc = spawnSync(
     process.execPath,
     [
@@ -110,6 +111,16 @@ export async function build({ say = () => {} } = {}) {
   await bundlePrograms();
   await bundlePage();
   writeFileSync(stampFile, stamp);
+}
+
+/** What was made of sources that are gone would be packed, and found by whoever imports it. What the later steps make of many sources they make again. */
+function removeOrphans() {
+  const made = /(\.d)?\.(c?)[jt]s(\.map|\.code)?$/;
+  for (const room of [...ROOMS, "page"])
+    for (const file of sourcesUnder(path.join(ROOT, "dist", room), made)) {
+      const source = path.join(ROOT, path.relative(path.join(ROOT, "dist"), file));
+      if (!existsSync(source.replace(made, ".$2ts"))) rmSync(file);
+    }
 }
 
 /**

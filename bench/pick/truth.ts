@@ -7,7 +7,7 @@
  * the H100 value of the same multiset. A multiset that was not measured has no value.
  */
 
-import { gpusOfMask, meanGbs, type MeasuredSet } from "../../domain/bandwidth/bandwidth-table.ts";
+import { meanGbs, type MeasuredSet } from "../../domain/bandwidth/bandwidth-table.ts";
 import { hostId } from "../../domain/values/ids.ts";
 import { shuffled, type Random } from "../../lib/random.ts";
 import type {
@@ -16,6 +16,7 @@ import type {
   Candidate,
 } from "../../domain/bandwidth/bandwidth-port.ts";
 import type { TruthData, TruthHost } from "./truth-data.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 
 export interface Truth {
   readonly name: string;
@@ -91,7 +92,7 @@ export function hetTruth(kind: HetKind, data: TruthData): Truth | undefined {
 /** GPUs per host, most first: the key of the measured file. */
 export function countsKey(candidate: Candidate): string {
   return candidate
-    .map(({ mask }) => gpusOfMask(mask).length)
+    .map(({ mask }) => popCount(mask))
     .sort((a, b) => b - a)
     .join("+");
 }

@@ -20,7 +20,6 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import {
-  gpusOfMask,
   MAX_TABLE_GPUS,
   type BandwidthTable,
   type IntraHostTable,
@@ -40,6 +39,8 @@ import {
   type MeasuredReading,
 } from "../../domain/bandwidth/measuring.ts";
 import { median } from "../../lib/median.ts";
+import { popCount } from "../../domain/lease/lease.ts";
+import { membersOf } from "../../lib/bits.ts";
 
 export interface Results {
   readonly dir: string;
@@ -171,7 +172,7 @@ export function intraCsv(tables: ReadonlyMap<string, IntraHostTable>): string {
     .sort(([a], [b]) => byCodeUnit(a, b))
     .flatMap(([host, { gbsByMask }]) =>
       gbsByMask.flatMap((gbs, mask) => {
-        const gpus = gpusOfMask(mask);
+        const gpus = membersOf(mask);
         if (gpus.length === 0 || (gbs === null && gpus.length > 1)) return [];
         const cells = [plain(host), mask, gpus.join("+"), gpus.length, (gbs ?? 0).toFixed(2)];
         return [cells.map(String).join(",")];
@@ -183,7 +184,7 @@ export function intraCsv(tables: ReadonlyMap<string, IntraHostTable>): string {
 export function interCsv({ hosts, sets, op = "all_reduce" }: BandwidthTable): string {
   const head = hosts.map((host) => `mask_${plain(host)}`).join(",");
   const rows = sets.flatMap(({ masks, gbs }) => {
-    const gpus = masks.reduce((sum, mask) => sum + gpusOfMask(mask).length, 0);
+    const gpus = masks.reduce((sum, mask) => sum + popCount(mask), 0);
     const used = masks.filter((mask) => mask !== 0).length;
     return gbs.map((one) =>
       [`${op}_perf`, gpus, used, ...masks, USUAL_MESSAGES.bytes, one.toFixed(2)]

@@ -78,13 +78,6 @@ export function withIntraHost(
   };
 }
 
-/** GPUs of a mask, lowest first. */
-export function gpusOfMask(mask: number): number[] {
-  const gpus: number[] = [];
-  for (let gpu = 0; gpu < 31; gpu += 1) if ((mask & (1 << gpu)) !== 0) gpus.push(gpu);
-  return gpus;
-}
-
 function setKey(masks: readonly number[]): string {
   return masks.join("/");
 }

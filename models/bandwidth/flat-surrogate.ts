@@ -11,7 +11,6 @@ import type {
   BandwidthPredictor,
   Candidate,
 } from "../../domain/bandwidth/bandwidth-port.ts";
-import { gpusOfMask } from "../../domain/bandwidth/bandwidth-table.ts";
 import type { RivalRequest } from "./boosted-trees.ts";
 import { simdKernel } from "./dense-kernel.ts";
 import type { Token } from "./features.ts";
@@ -19,6 +18,7 @@ import { forwardPass } from "./forward.ts";
 import { tablesFirst, type PredictorOptions } from "./inside.ts";
 import { trainInThread } from "./training-thread-port.ts";
 import { transformerShape } from "./transformer.ts";
+import { membersOf } from "../../lib/bits.ts";
 
 const STEPS = 450;
 const RATE = 2e-3;
@@ -64,7 +64,7 @@ function gpuTokens(domain: BandwidthDomain): {
   const most = domain.hosts.reduce((count, { gpuCount }) => Math.max(count, gpuCount), 0);
   const tokenise = (candidate: Candidate): readonly Token[] =>
     candidate.flatMap(({ host, mask }) =>
-      gpusOfMask(mask).map((gpu) => {
+      membersOf(mask).map((gpu) => {
         const features = new Array<number>(hosts + most).fill(0);
         features[host] = 1;
         features[hosts + gpu] = 1;

@@ -7,15 +7,13 @@
  * text as nccl-tests prints it, so that it goes the way of real output.
  */
 
-import {
-  gpusOfMask,
-  meanGbs,
-  type BandwidthTable,
-} from "../../domain/bandwidth/bandwidth-table.ts";
+import { meanGbs, type BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
 import { sharesKey, type HostShares } from "../../domain/bandwidth/measuring.ts";
 import { USUAL_MESSAGES } from "../../domain/bandwidth/message-profile.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { usualRatio } from "./size-transfer.ts";
+import { popCount } from "../../domain/lease/lease.ts";
+import { membersOf } from "../../lib/bits.ts";
 
 export interface StandInTables {
   readonly intra: BandwidthTable;
@@ -71,7 +69,7 @@ export function ncclTestsText(
   gbs: number,
   bytes: number = USUAL_MESSAGES.bytes,
 ): string {
-  const ranks = shares.flatMap(([host, mask]) => gpusOfMask(mask).map((gpu) => ({ host, gpu })));
+  const ranks = shares.flatMap(([host, mask]) => membersOf(mask).map((gpu) => ({ host, gpu })));
   const algbw = (gbs * ranks.length) / (2 * (ranks.length - 1));
   const us = bytes / (algbw * 1e3);
   const figures = `${us.toFixed(2)} ${algbw.toFixed(4)} ${gbs.toFixed(4)} 0`;
@@ -96,7 +94,7 @@ export function ncclTestsText(
 }
 
 function insideGbs(intra: BandwidthTable, host: string, mask: number): number | undefined {
-  if (gpusOfMask(mask).length === 1) return Infinity;
+  if (popCount(mask) === 1) return Infinity;
   return intra.intraHost[intra.hosts.indexOf(host)]?.gbsByMask[mask] ?? undefined;
 }
 
@@ -110,7 +108,7 @@ function fabricGbs(inter: BandwidthTable | undefined, shares: HostShares): numbe
 
 const countsKey = (masks: readonly number[]): string =>
   masks
-    .map((mask) => gpusOfMask(mask).length)
+    .map((mask) => popCount(mask))
     .filter((count) => count > 0)
     .sort((a, b) => b - a)
     .join("+");

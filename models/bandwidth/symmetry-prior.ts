@@ -10,9 +10,10 @@
 
 import { median } from "../../lib/median.ts";
 import type { BandwidthDomain } from "../../domain/bandwidth/bandwidth-port.ts";
-import { gpusOfMask } from "../../domain/bandwidth/bandwidth-table.ts";
 import type { HostTopology, LinkKind } from "../../domain/values/topology.ts";
 import { isOneGpu } from "./lookup.ts";
+import { popCount } from "../../domain/lease/lease.ts";
+import { membersOf } from "../../lib/bits.ts";
 
 type Evidence = "same-host" | "same-type" | "same-count";
 
@@ -44,7 +45,7 @@ export function withGuesses(domain: BandwidthDomain, topologies: Topologies = []
     const ranks: readonly (readonly [Evidence, string])[] = [
       ["same-host", `${String(host)} ${look}`],
       ["same-type", `${type} ${look}`],
-      ["same-count", `${type} #${String(gpusOfMask(mask).length)}`],
+      ["same-count", `${type} #${String(popCount(mask))}`],
     ];
     for (const [kind, key] of ranks) {
       const found = evidence.get(key);
@@ -61,7 +62,7 @@ export function withGuesses(domain: BandwidthDomain, topologies: Topologies = []
 
 /** The words of a mask's look; equal for masks that look alike. */
 export function lookOf(topology: HostTopology | undefined, mask: number): string {
-  const gpus = gpusOfMask(mask);
+  const gpus = membersOf(mask);
   if (topology === undefined) return String(gpus.length);
   const links = gpus.map((gpu) =>
     gpus
@@ -91,7 +92,7 @@ export function masksByLook(
   }
   const groups = [...byLook.values()]
     .map(strided)
-    .sort(([a = 0], [b = 0]) => gpusOfMask(b).length - gpusOfMask(a).length || b - a);
+    .sort(([a = 0], [b = 0]) => popCount(b) - popCount(a) || b - a);
   const rounds = Math.max(0, ...groups.map((group) => group.length));
   return Array.from({ length: rounds }, (_, round) =>
     groups.flatMap((group) => group.slice(round, round + 1)),
@@ -128,7 +129,7 @@ function evidenceOf(
       const look = keyOf(host, mask);
       note(`${String(host)} ${look}`, gbs);
       note(`${gpuType} ${look}`, gbs);
-      note(`${gpuType} #${String(gpusOfMask(mask).length)}`, gbs);
+      note(`${gpuType} #${String(popCount(mask))}`, gbs);
     }
   }
   return evidence;

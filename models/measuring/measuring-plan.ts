@@ -14,8 +14,8 @@ import type {
   Candidate,
   PickShare,
 } from "../../domain/bandwidth/bandwidth-port.ts";
-import { gpusOfMask } from "../../domain/bandwidth/bandwidth-table.ts";
 import { sampled, type Random } from "../../lib/random.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 
 interface BetweenPlan {
   readonly picks: readonly Candidate[];
@@ -167,7 +167,7 @@ export function features(
 ): readonly Float64Array[] {
   const types = [...new Set(domain.hosts.map(({ gpuType }) => gpuType))].sort();
   const rows = candidates.map((candidate) => {
-    const counts = candidate.map(({ mask }) => gpusOfMask(mask).length);
+    const counts = candidate.map(({ mask }) => popCount(mask));
     const sum = counts.reduce((total, count) => total + count, 0);
     const inside = candidate.map(({ host, mask }) => domain.intraGbs(host, mask) ?? Infinity);
     const slowest = Math.min(...inside);

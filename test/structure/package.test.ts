@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { checkOnnxruntime } from "../../models/onnxruntime.ts";
@@ -63,6 +63,22 @@ function bytesIn(place: string): number {
   );
 }
 
+/** The declarations that whoever imports the package needs: those of its entries, and all that these name. */
+function typesOf(exports: object): readonly string[] {
+  const open = Object.values(exports).flatMap(({ types }: { readonly types?: string }) =>
+    types === undefined ? [] : [normalize(types)],
+  );
+  const found = new Set<string>();
+  for (const file of open) {
+    if (found.has(file)) continue;
+    found.add(file);
+    const text = readFileSync(join(ROOT, file), "utf8");
+    for (const [, named = ""] of text.matchAll(/["'](\.{1,2}\/[^"']+)\.[jt]s["']/g))
+      open.push(join(dirname(file), `${named}.d.ts`));
+  }
+  return [...found];
+}
+
 test(`takes at most ${String(MOST_MB)} MB with its dependencies, and has no map, no test and no source of ours`, () => {
   const lock = readLock();
   for (const place of packagesThatRun(lock, Object.keys(manifest.dependencies))) {
@@ -85,6 +101,7 @@ test(`takes at most ${String(MOST_MB)} MB with its dependencies, and has no map,
   expect(names.filter((name) => /\.map$|^test\/|^node_modules\/|(?<!\.d)\.ts$/.test(name))).toEqual(
     [],
   );
+  expect(names).toEqual(expect.arrayContaining(typesOf(manifest["exports"] as object)));
   const own = files.reduce((sum, { size }) => sum + onDisk(size), 0);
   const fetched = Object.keys(manifestOf(manifest, lock)["optionalDependencies"] as object)
     .map((name) => join(ROOT, "node_modules", name))

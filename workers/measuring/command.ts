@@ -5,8 +5,8 @@
  * MPI's mpirun, separated by `:`, each with its own CUDA_VISIBLE_DEVICES and one process for each GPU.
  */
 
-import { gpusOfMask } from "../../domain/bandwidth/bandwidth-table.ts";
 import type { HostShares, MeasuringOrder } from "../../domain/bandwidth/measuring.ts";
+import { membersOf } from "../../lib/bits.ts";
 
 export interface SetCommand {
   readonly argv: readonly string[];
@@ -20,14 +20,14 @@ export function setCommand(
 ): SetCommand {
   const [first, ...others] = shares;
   if (first !== undefined && others.length === 0) {
-    const gpus = gpusOfMask(first[1]);
+    const gpus = membersOf(first[1]);
     return {
       argv: [...program, "-g", String(gpus.length)],
       env: { CUDA_VISIBLE_DEVICES: gpus.join(",") },
     };
   }
   const parts = shares.map(([host, mask]) => {
-    const gpus = gpusOfMask(mask);
+    const gpus = membersOf(mask);
     const slots = String(gpus.length);
     const visible = `CUDA_VISIBLE_DEVICES=${gpus.join(",")}`;
     return ["-np", slots, "-H", `${nameOf(host)}:${slots}`, "-x", visible, ...program, "-g", "1"];

@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import {
   bandwidthLookup,
-  gpusOfMask,
   intraHostGbs,
   meanGbs,
   withIntraHost,
@@ -14,6 +13,8 @@ import {
 import { parseBandpilotCsv } from "../../../domain/bandwidth/parse-bandpilot-csv.ts";
 import { problemText } from "../../../domain/values/problem.ts";
 import { dataText } from "../samples.ts";
+import { popCount } from "../../../domain/lease/lease.ts";
+import { membersOf } from "../../../lib/bits.ts";
 
 function parsed(text: string, source = "table.csv"): BandwidthTable {
   const result = parseBandpilotCsv(text, { source });
@@ -46,7 +47,7 @@ describe("all sets of GPUs inside eight hosts", () => {
       expect(intra?.gpuCount).toBe(8);
       expect(intra?.gbsByMask).toHaveLength(256);
       for (const [mask, gbs] of (intra?.gbsByMask ?? []).entries()) {
-        expect(gbs === null).toBe(gpusOfMask(mask).length < 2);
+        expect(gbs === null).toBe(popCount(mask) < 2);
       }
     }
   });
@@ -54,7 +55,7 @@ describe("all sets of GPUs inside eight hosts", () => {
   test("every row stands in the slot of its mask", () => {
     for (const line of dataText("bandpilot/intra_host_16MB.csv").trim().split("\n").slice(1)) {
       const [host = "", mask, gpus = "", , gbs] = line.split(",");
-      expect(gpusOfMask(Number(mask)).join("+")).toBe(gpus);
+      expect(membersOf(Number(mask)).join("+")).toBe(gpus);
       const want = Number(gbs) === 0 ? undefined : Number(gbs);
       expect(intraHostGbs(hostTable(table, host), Number(mask))).toBe(want);
     }

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { gpusOfMask } from "../../../domain/bandwidth/bandwidth-table.ts";
 import { hostId } from "../../../domain/values/ids.ts";
 import { parseBandpilotCsv } from "../../../domain/bandwidth/parse-bandpilot-csv.ts";
 import { parseNvidiaSmiTopo } from "../../../domain/bandwidth/parse-nvidia-smi.ts";
@@ -8,6 +7,7 @@ import type { HostTopology } from "../../../domain/values/topology.ts";
 import { isOneGpu, lookupDomain, type LookupHost } from "../../../models/bandwidth/lookup.ts";
 import { median } from "../../../lib/median.ts";
 import { lookOf, masksByLook, withGuesses } from "../../../models/bandwidth/symmetry-prior.ts";
+import { popCount } from "../../../domain/lease/lease.ts";
 
 const dataText = (name: string): string =>
   readFileSync(new URL(`../../../data/bandpilot/${name}`, import.meta.url), "utf8");
@@ -155,7 +155,7 @@ describe("what the dips cost a table that was not measured mask by mask", () => 
 
   /** Request sizes `from` to `to` on every set of free GPUs that leaves a choice. */
   function costOf(table: Table, truth: Table, [from, to]: readonly [number, number]): Cost {
-    const sizes = Array.from({ length: 256 }, (_, mask) => gpusOfMask(mask).length);
+    const sizes = Array.from({ length: 256 }, (_, mask) => popCount(mask));
     let sum = 0;
     let count = 0;
     let worstShare = 1;
