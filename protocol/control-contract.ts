@@ -105,6 +105,8 @@ export const ASKED_RUN_RULES = 9;
 export const UNASKED_CALL_RULES = 9;
 /** From here on an array orders its hosts again to stop tasks, where they did not carry the order out. */
 export const REPEATED_STOP_RULES = 9;
+/** From here on tasks of an array can be cancelled, and run after all, while it waits for other jobs. */
+export const EARLY_TASKS_RULES = 9;
 
 export type Admission =
   | {

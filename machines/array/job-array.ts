@@ -9,8 +9,6 @@
  * new, because its leases are its run's (docs/decisions/0011). Cost: O(leases) for each event.
  */
 
-import type { ArrayRule } from "../../domain/job/job.ts";
-import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
 import { newsForFollowers, withFollower } from "../job/followers.ts";
@@ -43,11 +41,10 @@ import {
 } from "./array-state.ts";
 import { giveUpLeases, holdArray, releaseArray } from "./array-paused.ts";
 import { hostsOf } from "./held-lease.ts";
+import { openTasks } from "./named-tasks.ts";
 import { cancelTasks, retryTasks } from "./task-orders.ts";
 import { resume } from "./task-pauses.ts";
 import { noteFailedStop, stopAgain } from "./task-stops.ts";
-import { changeTasks, endTask } from "./task-changes.ts";
-import { openTable, type TaskTable } from "./task-table.ts";
 
 export const arrayMachine: Machine<JobArray, ArrayEvent, ArrayCommand> = {
   step: stepArray,
@@ -60,7 +57,7 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
   const array: JobArray = {
     ...known,
     phase: { kind: "open" },
-    tasks: openTasks(entry.rule),
+    tasks: entry.tasks ?? openTasks(entry.rule),
     leases: new Map(),
     arrivals: new Map(),
     seen: new Set(),
@@ -80,17 +77,6 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     isStirred: true,
   };
   return memoize(earlyGrants.reduce(noteGrants, array));
-}
-
-/** Those that are not to run have ended before they began. */
-function openTasks(rule: ArrayRule): TaskTable {
-  const table = openTable(rule.count);
-  if (rule.tasks === undefined) return table;
-  const selected = new Set(selectedTasks(rule));
-  return changeTasks(table, (changes) => {
-    for (let task = 0; task < rule.count; task += 1)
-      if (!selected.has(task)) endTask(changes, task, { state: "cancelled" });
-  }).tasks;
 }
 
 function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): ArrayStep {

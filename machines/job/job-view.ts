@@ -4,6 +4,7 @@ import type { PendingReason } from "../../domain/lease/pending.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { AttemptView, Grant, JobView } from "../../protocol/job.ts";
 import { cellsView, presentFleet } from "./cells.ts";
+import { earlyTasksView } from "./early-tasks.ts";
 import type { AmendedSoFar, Job } from "./job-state.ts";
 
 export function jobView(job: Job): JobView {
@@ -11,6 +12,7 @@ export function jobView(job: Job): JobView {
   const ring = cellsView(cells);
   const { predecessors: after } = job;
   const given = job.grant?.lease.id;
+  const array = earlyTasksView(job);
   const isBegun = given === undefined || attempts.some(({ leaseId }) => leaseId === given);
   return {
     jobId,
@@ -23,6 +25,7 @@ export function jobView(job: Job): JobView {
     submittedAtMs,
     ...(after.length > 0 && { after }),
     attempts,
+    ...(array !== undefined && { array }),
     ...(!isBegun && { grantedLease: given }),
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(job.amended),
