@@ -9,7 +9,7 @@ import type { RunOrder, StopOrder, TaskBatch } from "../../protocol/agent-contra
 import type { Grant } from "../../protocol/job.ts";
 import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
-import type { LaunchExtras } from "../../domain/lease/launch-extras.ts";
+import { ledBy, type LaunchExtras } from "../../domain/lease/launch-extras.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 
@@ -166,7 +166,10 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     },
     attempt,
     host,
-    gang: lease.gpus.map((part) => ({ ...part, address: peers.get(part.host)?.address ?? "" })),
+    gang: ledBy(lease.gpus, launchExtras?.leadHost).map((part) => ({
+      ...part,
+      address: peers.get(part.host)?.address ?? "",
+    })),
     run: spec.run,
     ...(spec.model !== undefined && { model: spec.model }),
     ...(spec.batch !== undefined && { batch: spec.batch }),

@@ -23,7 +23,7 @@ import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
 import { finish } from "./job-end.ts";
-import { attemptView } from "./job-view.ts";
+import { attemptView, ledAttempt } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
 import { stopReasonOf } from "./paused.ts";
@@ -75,6 +75,7 @@ export function granted(job: Job, grant: Grant, nowMs: number): JobStep {
           gpus: lease.gpus,
           attempt,
           parts: marked.extras,
+          mayLead: true,
           ...(former !== undefined && { former }),
         },
       },
@@ -94,12 +95,14 @@ export function prepared(
   { grant, report }: { readonly grant: Grant; readonly report: LaunchExtrasReport | null },
   nowMs: number,
 ): Job {
-  const { env, files, notes } = report ?? withoutExtras(job);
+  const { env, files, leadHost, notes } = report ?? withoutExtras(job);
+  const launchExtras = { env, files, ...(leadHost !== undefined && { leadHost }) };
   const noted = changeAttempt(polishLater(job, report, nowMs), (attempt) => ({
     ...attempt,
+    gpus: ledAttempt(attempt.gpus, leadHost),
     launchExtras: notes,
   }));
-  return enter(noted, { kind: "ready", grant, launchExtras: { env, files } });
+  return enter(noted, { kind: "ready", grant, launchExtras });
 }
 
 const withoutExtras = ({ extras }: Job): LaunchExtrasReport => ({

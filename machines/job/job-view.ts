@@ -1,6 +1,7 @@
 /** @file What a job shows of itself: the answer to its query, the view of one attempt, and why it waits without a fleet. */
 
 import type { PendingReason } from "../../domain/lease/pending.ts";
+import { ledBy, type LaunchExtras } from "../../domain/lease/launch-extras.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { AttemptView, Grant, JobView } from "../../protocol/job.ts";
 import { cellsView, presentFleet } from "./cells.ts";
@@ -71,6 +72,19 @@ export function attemptView(
     ...(bandwidth !== undefined && { bandwidth }),
     reason,
   };
+}
+
+/** The hosts of a run whose ranks begin on this one. */
+export function ledAttempt(
+  gpus: AttemptView["gpus"],
+  lead: LaunchExtras["leadHost"],
+): AttemptView["gpus"] {
+  let nextRank = 0;
+  return ledBy(gpus, lead).map((part) => {
+    const ranks = part.ranks.map((_, index) => nextRank + index);
+    nextRank += ranks.length;
+    return { ...part, ranks };
+  });
 }
 
 export const noFleet = (fleet: string, message: string): PendingReason => ({
