@@ -56,6 +56,19 @@ export async function askRun(
   }
 }
 
+/**
+ * Whether a run of a job is over. The run that goes on for it after a reset has been asked then: its fleet forgets the one before, and nobody would ask it. Fails where
+ * it could not be asked.
+ */
+export async function isOver(
+  client: Client,
+  { jobId, runId }: { readonly jobId: string; readonly runId: string },
+): Promise<boolean> {
+  const open = await openRun(client, jobId);
+  if (open !== undefined && open !== runId) await askRun(client, jobId, { runId: open });
+  return open !== runId;
+}
+
 /** The run of a job that goes on for one that is gone. */
 export async function askOpenRun(client: Client, jobId: string): Promise<void> {
   const runId = await openRun(client, jobId);

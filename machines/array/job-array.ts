@@ -9,6 +9,7 @@
  * new, because its leases are its run's (docs/decisions/0011). Cost: O(leases) for each event.
  */
 
+import { ASKED_RUN_RULES } from "../../protocol/control-contract.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
 import { newsForFollowers, withFollower } from "../job/followers.ts";
@@ -31,14 +32,7 @@ import {
   openRequests,
   requestDelivered,
 } from "./array-requests.ts";
-import {
-  changeLease,
-  type ArrayCommand,
-  type ArrayEntry,
-  type ArrayEvent,
-  type ArrayStep,
-  type JobArray,
-} from "./array-state.ts";
+import type { ArrayCommand, ArrayEntry, ArrayEvent, ArrayStep, JobArray } from "./array-state.ts";
 import { giveUpLeases, holdArray, releaseArray } from "./array-paused.ts";
 import { hostsOf } from "./held-lease.ts";
 import { openTasks } from "./named-tasks.ts";
@@ -203,17 +197,22 @@ function takePreemption(array: JobArray, order: unknown): JobArray {
   }));
 }
 
-/** The fleet takes back the leases of a run that was reset. Their tasks are stopped here, and wait again. */
+/**
+ * The fleet takes back the leases of a run that was reset. Their tasks are stopped here, and wait again. Grants are among them that a reset told again in the
+ * moment of the question: nobody would speak of those once the fleet has freed them.
+ */
 function stopOrphans(array: JobArray): JobArray {
   const asked = runAsked(array.requests, array);
-  const orphans = [...array.leases.values()].filter(
+  const { leases, arrivals } = array;
+  const known = [...leases.values(), ...(array.rules >= ASKED_RUN_RULES ? arrivals.values() : [])];
+  const orphans = known.filter(
     ({ grant, preempt }) => grant.lease.runId !== asked && preempt === undefined,
   );
-  return orphans.reduce((before, held) => {
-    const { id: lease, seq } = held.grant.lease;
+  return orphans.reduce((before, { grant }) => {
+    const { id: lease, seq } = grant.lease;
     const reason = "the job was reset, and its new run asks for leases of its own";
     const preempt = { seq, lease, forJob: array.jobId, reason, graceMs: 0 };
-    return changeLease(before, { ...held, preempt });
+    return changeNamed(before, lease, (held) => ({ ...held, preempt }));
   }, array);
 }
 

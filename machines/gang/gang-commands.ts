@@ -11,7 +11,7 @@ import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import { ledBy, type LaunchExtras } from "../../domain/lease/launch-extras.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
-import type { HostId } from "../../domain/values/ids.ts";
+import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 
 export interface GangInput {
   readonly jobId: RunOrder["jobId"];
@@ -28,6 +28,8 @@ export interface GangInput {
   readonly taskBatch?: TaskBatch;
   /** What was made for this run before its start. */
   readonly launchExtras?: LaunchExtras;
+  /** Where a host has no agent, the fleet is asked whether the lease is still there. */
+  readonly isLeaseAsked?: true;
 }
 
 /** Ids are unique among all gangs of a job. `run`, `stop` and `find-host` are answered by the event with the same id. */
@@ -55,6 +57,8 @@ export type GangCommand =
       readonly id: string;
       readonly host: HostId;
       readonly fleetWorkflowId: string;
+      /** To be asked about as well where no agent is found. */
+      readonly lease?: LeaseId;
     }
   /** Cancels the activities of these runs; each still ends with its answer. */
   | { readonly kind: "stop-watching"; readonly ids: readonly string[] };

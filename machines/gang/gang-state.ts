@@ -74,6 +74,8 @@ export type GangEvent =
       readonly host: HostId;
       /** Null when no agent has registered for the host. */
       readonly agent: AgentAddress | null;
+      /** The fleet has no such lease any more: the host has confirmed its end, or was fenced. */
+      readonly isLeaseGone?: true;
     };
 
 /** The answers to commands. */

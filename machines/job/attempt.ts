@@ -11,7 +11,7 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import { clusterOf, type HostId, type Token } from "../../domain/values/ids.ts";
 import type { AttemptView, Grant } from "../../protocol/job.ts";
 import type { GivenUp } from "../../protocol/job-orders.ts";
-import { MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
+import { DOUBTED_LEASE_RULES, MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
 import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { calledOff, type GangEnd } from "../gang/gang-end.ts";
@@ -122,7 +122,7 @@ export function ready(
   { grant, launchExtras }: Extract<Stage, { readonly kind: "ready" }>,
   nowMs: number,
 ): JobStep {
-  const { spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
+  const { rules, spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
   const formerTokens = tokensElsewhere(job);
   if (spec === undefined) return quiet(job);
   if (isCalledOff(job)) return quiet(settle(job, calledOff(nowMs)));
@@ -133,6 +133,7 @@ export function ready(
     spec,
     grant,
     attempt: attempts.length,
+    ...(rules >= DOUBTED_LEASE_RULES && { isLeaseAsked: true as const }),
     ...(suspendedRunMs > 0 && { ranMs: suspendedRunMs }),
     ...(formerTokens.length > 0 && { formerTokens }),
     ...(launchExtras !== undefined && { launchExtras }),

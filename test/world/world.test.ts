@@ -244,6 +244,21 @@ test.each([
   expect(play(drawSettings(seed, { climate: "ruthless" })).violation).toBeUndefined();
 });
 
+/** docs/decisions/0257. */
+test.each([
+  [
+    92_000_528,
+    "an array that was reset starts on no grant to its run before that comes with the question what it holds",
+  ],
+  [
+    97_400_074,
+    "an array that was reset hears that a lease is gone which it knows from its history, where its own request freed that",
+  ],
+  [97_400_114, "a repair that takes the request of a run that was reset asks the next run"],
+])("seed %i breaks no law any more: %s", (seed) => {
+  expect(play(drawSettings(seed, { climate: "ruthless" })).violation).toBeUndefined();
+});
+
 /** An array was asked in the moment of its call; its lobby heard of its further request first. docs/decisions/0243 and 0244. */
 test("seed 84000017 breaks no law any more: the credit of a call that was not followed is back although the job is outside with a further request", () => {
   expect(play(drawSettings(84_000_017, { climate: "hostile" })).violation).toBeUndefined();
