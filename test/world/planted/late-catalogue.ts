@@ -45,6 +45,11 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     planted: { agent: { isFromBefore: () => false } },
   },
   {
+    name: "a host that has refused a run starts an order from before it",
+    seenAt: 97_020_015,
+    planted: { agent: { notesRefusals: false } },
+  },
+  {
     name: "the end of a later run frees what an earlier one has left unconfirmed",
     seenAt: 92_000_070,
     climate: "ruthless",
