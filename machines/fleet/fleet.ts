@@ -10,7 +10,7 @@
  */
 
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { isBounded, isClocked } from "../../scheduling/ledger/ledger.ts";
+import { isClocked } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
