@@ -64,7 +64,7 @@ function bytesIn(place: string): number {
 }
 
 /** The declarations that whoever imports the package needs: those of its entries, and all that these name. */
-function typesOf(exports: object): readonly string[] {
+function typesOf(exports: object): string[] {
   const open = Object.values(exports).flatMap(({ types }: { readonly types?: string }) =>
     types === undefined ? [] : [normalize(types)],
   );
