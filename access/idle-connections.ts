@@ -18,8 +18,8 @@ export const IDLE_RULE: IdleRule = Object.freeze({ keptMs: 620_000, most: 500 })
 
 /** Connections that have yet to send their first request are not counted: their head is due within the server's time. */
 export function boundIdle(server: Server, most: number): void {
-  /** The longest at rest first. */
-  const idle = new Set<Socket>();
+  /** The longest at rest first, with what had come when it came to rest. */
+  const idle = new Map<Socket, number>();
   const underWay = new WeakMap<Socket, number>();
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
@@ -27,22 +27,23 @@ export function boundIdle(server: Server, most: number): void {
     // Of requests that are sent before the one before is answered, too.
     underWay.set(socket, (underWay.get(socket) ?? 0) + 1);
     idle.delete(socket);
-    response.once("close", () => {
+    const over = (): void => {
       const left = (underWay.get(socket) ?? 1) - 1;
       underWay.set(socket, left);
       // One that is ended with this answer does not rest.
       if (left === 0 && socket.writable) rest(socket);
-    });
+    };
+    // An answer may be there before all of its request is.
+    response.once("close", () => (request.complete ? over() : request.once("close", over)));
   });
-  server.on("upgrade", ({ socket }: IncomingMessage) => void idle.delete(socket));
 
   function rest(socket: Socket): void {
-    idle.add(socket);
-    if (idle.size <= most) return;
-    for (const longest of idle) {
+    idle.set(socket, socket.bytesRead);
+    for (const [longest, bytesRead] of idle) {
+      if (idle.size <= most) return;
       idle.delete(longest);
-      longest.destroy();
-      break;
+      // A part of the next request has come, or it speaks otherwise since.
+      if (longest.bytesRead === bytesRead) longest.destroy();
     }
   }
 }

@@ -204,11 +204,15 @@ async function sendEvictions(
 ): Promise<{ readonly sent: readonly LeaseId[]; readonly gone: readonly LeaseId[] }> {
   const sent: LeaseId[] = [];
   const gone: LeaseId[] = [];
+  /** By job: an array may lose many leases at once. */
+  const asked = new Map<string, Promise<void>>();
   await each(evictions, async ({ order, ...job }) => {
     try {
       if (await isPreempting(client, job, order)) sent.push(order.lease);
       else {
-        await askOpenRun(client, job.jobId);
+        const asking = asked.get(job.jobId) ?? askOpenRun(client, job.jobId);
+        asked.set(job.jobId, asking);
+        await asking;
         gone.push(order.lease);
       }
     } catch (error) {

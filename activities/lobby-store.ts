@@ -201,8 +201,10 @@ function createWriter(store: LobbyStore, name: string): Writer {
   };
 }
 
-/** A directory with its pages, or a page of leavers. */
-/** Of what lobbies have put there: whoever reaches the frontend asks for this with any key, and models and fleet files lie beside. */
+/**
+ * A directory with its pages, or a page of leavers. Only what lobbies have put there: whoever reaches the frontend asks for this with any key, and models and
+ * fleet files lie beside.
+ */
 async function removeAll(store: LobbyStore, key: string): Promise<void> {
   const value = await store.get<unknown>(key);
   if (!isNamed(value)) return;

@@ -33,12 +33,15 @@ export async function repair(
 ): Promise<RepairReport> {
   const denied: { lease: DoubtedLease["lease"]; hosts: readonly HostId[] }[] = [];
   const closed: DoubtedRun[] = [];
+  const overOf = askedOnce(client);
   await each(requests, async (run) => {
-    if (await isOver(client, run)) closed.push(run);
+    if ((await overOf(run)) === true) closed.push(run);
   });
   await each(leases, async (doubted) => {
     heartbeat();
-    if (!(await isDeniedByJob(client, doubted))) return;
+    const isRunOver = await overOf(doubted);
+    if (isRunOver === undefined) return;
+    if (!isRunOver && !(await isDeniedByJob(client, doubted))) return;
     const { jobId, lease, token, hosts } = doubted;
     const order = { fleet, jobId, lease, token, hosts, passes: 1 };
     const sweep = { ...order, ticket: tickets.stop(order) };
@@ -47,11 +50,26 @@ export async function repair(
   return { denied, closed };
 }
 
+/** Whether a run is over, asked once for all that it is doubted for; undefined where the run that goes on for it could not be asked. */
+function askedOnce(client: Client): (run: DoubtedRun) => Promise<boolean | undefined> {
+  const asked = new Map<string, Promise<boolean | undefined>>();
+  return ({ jobId, runId }) => {
+    const key = `${jobId} ${runId}`;
+    const answer =
+      asked.get(key) ??
+      isOver(client, { jobId, runId }).catch((error: unknown) => {
+        log.info("nobody says whether a job's run is over", { jobId, error: String(error) });
+        return undefined;
+      });
+    asked.set(key, answer);
+    return answer;
+  };
+}
+
 async function isDeniedByJob(
   client: Client,
   { jobId, runId, lease }: DoubtedLease,
 ): Promise<boolean> {
-  if (await isOver(client, { jobId, runId })) return true;
   try {
     return doesDeny(await client.workflow.getHandle(jobId, runId).query(jobViewQuery), lease);
   } catch (error) {

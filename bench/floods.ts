@@ -11,8 +11,6 @@ export const FLOOD_PARTS = [
   "more-junk",
   "files",
   "calls",
-  "words",
-  "forged-words",
 ] as const;
 export type FloodPart = (typeof FLOOD_PARTS)[number];
 
@@ -22,7 +20,7 @@ export const floodsBench: Bench = {
   description:
     "Starts a Temporal server of its own, workers and an agent as real processes. One process floods them, always with as\n" +
     "many calls in flight: jobs with 7 KiB of constraints, small requests, arrays of 100,000 tasks, junk signals, job files of a megabyte, wrong\n" +
-    "calls, words of a megabyte one after the other. Meanwhile another tenant submits a job of one GPU every second. Each flood has a fleet of its own; its idle\n" +
+    "calls. Meanwhile another tenant submits a job of one GPU every second. Each flood has a fleet of its own; its idle\n" +
     "figure is measured in the same run.",
   options: [
     { kind: "choice", name: "only", choices: FLOOD_PARTS, what: "measure only these floods" },
@@ -41,9 +39,6 @@ export const floodsBench: Bench = {
     size("junk", "junk signals of 100 bytes; of `more-junk` twice as many", { usual: 5_000 }),
     size("files", "job files of a megabyte", { usual: 200 }),
     size("calls", "updates and queries with wrong arguments", { usual: 5_000 }),
-    size("words", "words of a megabyte, one in flight; as many with the form of a proof", {
-      usual: 200,
-    }),
   ],
   examples: [
     ["orbweaver bench floods", "every flood; about ten minutes on two cores"],

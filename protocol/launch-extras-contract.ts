@@ -23,7 +23,7 @@ export interface LaunchExtrasOrder {
   readonly fleetWorkflowId: string;
   readonly jobId: JobId;
   readonly spec: JobSpec;
-  /** The whole lease, in rank order. */
+  /** The whole lease, by host id. */
   readonly gpus: readonly HostGpus[];
   readonly attempt: number;
   readonly parts: readonly LaunchExtra[];

@@ -1,21 +1,12 @@
 /**
- * @file The floods by name: jobs with long constraints, small jobs, large arrays, small requests, junk signals, large job files, junk calls, large words.
+ * @file The floods by name: jobs with long constraints, small jobs, large arrays, small requests, junk signals, large job files, junk calls.
  *
  * None needs a GPU of the fleet: every request asks for a type or for clusters that it does not have. So a fleet under flood is idle.
  */
 
-import { defaultPayloadConverter } from "@temporalio/common";
-import { randomUUID } from "node:crypto";
 import type { JobFile } from "../../domain/job/job-file.ts";
 import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
-import {
-  fleetWorkflowId,
-  inboxSignal,
-  JOB_TASK_QUEUE,
-  JOB_WORKFLOW,
-  PROOF_HEADER,
-} from "../../protocol/messages.ts";
-import { formatProof } from "../../protocol/word-proof.ts";
+import { fleetWorkflowId, JOB_TASK_QUEUE, JOB_WORKFLOW } from "../../protocol/messages.ts";
 import { ATTACKER, callMany, type Flood, type FloodTarget } from "./flood.ts";
 import { largeJobFile } from "./large-files.ts";
 
@@ -79,53 +70,9 @@ export const FLOODS = {
         : handle.query(name, ...args);
     });
   },
-  /** Signals of a megabyte that nobody has signed: of a single text, and of half a million levels. */
-  words: (target, size) => callMany(size, (index) => sayLargeWord(target, index)),
-  /** The same with the form of a proof. */
-  "forged-words": (target, size) =>
-    callMany(size, (index) => sayLargeWord(target, index, forgedProof(index))),
 } as const satisfies Readonly<Record<string, Flood>>;
 
 export type FloodName = keyof typeof FLOODS;
-
-const WORD_BYTES = 1_000_000;
-const LARGE_WORDS = [
-  JSON.stringify("x".repeat(WORD_BYTES - 2)),
-  "[".repeat(WORD_BYTES / 2) + "]".repeat(WORD_BYTES / 2),
-].map((text) => ({
-  metadata: { encoding: Buffer.from("json/plain") },
-  data: Buffer.from(text),
-}));
-
-/** Past the client's interceptors, which would sign it. */
-function sayLargeWord(
-  { temporal, fleet }: FloodTarget,
-  index: number,
-  proof?: string,
-): Promise<unknown> {
-  const value = LARGE_WORDS[index % LARGE_WORDS.length];
-  return temporal.workflowService.signalWorkflowExecution({
-    namespace: temporal.options.namespace,
-    requestId: randomUUID(),
-    identity: ATTACKER,
-    workflowExecution: { workflowId: fleetWorkflowId(fleet) },
-    signalName: inboxSignal.name,
-    input: { payloads: value === undefined ? [] : [value] },
-    ...(proof !== undefined && {
-      header: { fields: { [PROOF_HEADER]: defaultPayloadConverter.toPayload(proof) } },
-    }),
-  });
-}
-
-/** By a key of nobody. */
-const forgedProof = (index: number): string =>
-  formatProof({
-    role: "agent",
-    key: `ed25519:${"k".repeat(43)}`,
-    atMs: Date.now(),
-    nonce: String(index).padStart(22, "n"),
-    signature: "s".repeat(86),
-  });
 
 /** No fleet of a test or a bench has it. */
 const ABSENT_TYPE = "GB300";

@@ -51,15 +51,9 @@ async function measure(part: FloodPart, request: BenchRequest): Promise<AttackTi
 
 function attackOf(part: FloodPart, request: BenchRequest): Attack {
   const inFlight = request.size("in-flight");
-  switch (part) {
-    case "more-junk":
-      return { flood: "junk", count: 2 * request.size("junk"), inFlight };
-    case "words":
-    case "forged-words":
-      return { flood: part, count: request.size("words"), inFlight: 1 };
-    default:
-      return { flood: part, count: request.size(part), inFlight };
-  }
+  return part === "more-junk"
+    ? { flood: "junk", count: 2 * request.size("junk"), inFlight }
+    : { flood: part, count: request.size(part), inFlight };
 }
 
 function barsOf(

@@ -40,11 +40,6 @@ const BYTES_AN_EVENT = 500;
  */
 const SHED_AT_BYTES = 12 * 1024 * 1024;
 const SPENT_AT_BYTES = 16 * 1024 * 1024;
-/**
- * The same where somebody sends large junk, from `FLOODED_TURNS_RULES` on. Where the server refuses the end, because a word came meanwhile, all of the run is repeated, and about as much comes again
- * as it has: from 4 MiB on a third end in a row must be refused before it is past what the server lets a run have.
- */
-const SPENT_IN_JUNK_AT_BYTES = 4 * 1024 * 1024;
 /** Before what was dropped is asked for again. */
 const ASK_AFTER_MS = 1_000;
 
@@ -185,12 +180,8 @@ export const isAnyLeft = (state: FleetState): boolean =>
 export const mustShed = ({ ledger, spent }: FleetState): boolean =>
   isBounded(ledger) && spent.bytes >= SHED_AT_BYTES;
 
-export const isSpent = ({ ledger, spent, words }: FleetState): boolean =>
-  isBounded(ledger) &&
-  spent.bytes >=
-    (words?.isLargeRefused === true && ledger.applyVersion >= FLOODED_TURNS_RULES
-      ? SPENT_IN_JUNK_AT_BYTES
-      : SPENT_AT_BYTES);
+export const isSpent = ({ ledger, spent }: FleetState): boolean =>
+  isBounded(ledger) && spent.bytes >= SPENT_AT_BYTES;
 
 /** Asks for the end of the updates under way; entries that come meanwhile still reach the next run. */
 export function close(step: FleetStep): FleetStep {

@@ -10,13 +10,12 @@
  */
 
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { isClocked } from "../../scheduling/ledger/ledger.ts";
+import { isBounded, isClocked } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
-import { append, appendOrder, hear } from "./arrivals.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
 import {
   close,
@@ -30,16 +29,29 @@ import {
   mayEnd,
   mustContinue,
   mustGoOn,
+  mustShed,
   nextFloodLookAtMs,
   ofAgeAtMs,
   spend,
+  spendArrival,
 } from "./continue.ts";
 import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
 import { nextUnsentAtMs, NOTHING_ARRIVED, post, receiveReport } from "./deliveries.ts";
 import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
 import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
 import { NOBODY_HELD } from "./held.ts";
-import { EMPTY_INBOX, isEmpty, keepUnproven } from "./inbox.ts";
+import {
+  EMPTY_INBOX,
+  isEmpty,
+  isTooDeep,
+  keepAll,
+  keepEntries,
+  keepTooDeep,
+  keepUnknownSignal,
+  keepUnproven,
+  laneOf,
+  type Brought,
+} from "./inbox.ts";
 import { notifiedIn } from "./notices.ts";
 import { nextLedgerClockAtMs, nextTimeAtMs } from "./next-time.ts";
 import { applyOrder } from "./orders.ts";
@@ -50,7 +62,16 @@ import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts
 import { isAwake, isInTurn } from "./turns.ts";
 import { isAboutOrder, checkOrder } from "./signed-orders.ts";
 import { playAhead, turnAhead } from "./turn-ahead.ts";
-import { asked, isAnyWaiting, openWords, questionText, settled, type Question } from "./words.ts";
+import {
+  asked,
+  isAnyWaiting,
+  needsProof,
+  openWords,
+  questionText,
+  settled,
+  withWord,
+  type Question,
+} from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
 export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number): FleetState {
@@ -126,6 +147,45 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   if (event.kind === "tick") return isAwake(state) ? turn(begun, nowMs) : begun;
   if (isInTurn(state)) return update(begun, { deferred: appended(state.deferred, event) });
   return receive(begun, event, nowMs);
+}
+
+/** Costs the same however much has come before. */
+function append(
+  begun: FleetStep,
+  event: Extract<FleetEvent, { readonly kind: "inbox" | "unknown-signal" }>,
+): FleetStep {
+  const { inbox, ledger, words } = begun.state;
+  if (isBounded(ledger)) {
+    const spent = spendArrival(begun, 1, event);
+    if (event.kind === "unknown-signal")
+      return update(spent, { inbox: keepUnknownSignal(inbox, event) });
+    if (isTooDeep(ledger, event.batch)) return update(spent, { inbox: keepTooDeep(inbox, event) });
+    const brought = { ...event, lane: laneOf(ledger, event) };
+    if (words !== undefined && needsProof(event))
+      return update(spent, { words: withWord(words, brought) });
+    return hear(spent, brought);
+  }
+  if (event.kind === "unknown-signal") return begun;
+  return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
+}
+
+/** Of a fleet that asks for proof of orders. */
+function appendOrder(
+  begun: FleetStep,
+  { kind: _kind, ...word }: Extract<FleetEvent, { readonly kind: "unproven-order" }>,
+): FleetStep {
+  const { words, ledger } = begun.state;
+  if (words === undefined) return begun;
+  const spent = spendArrival(begun, COST.order, word);
+  return update(spent, { words: withWord(words, { ...word, lane: laneOf(ledger, word) }) });
+}
+
+function hear(spent: FleetStep, brought: Brought): FleetStep {
+  const isShed = mustShed(spent.state);
+  return update(spent, {
+    inbox: keepEntries(spent.state.inbox, { ...brought, isShed }),
+    ...(isShed && { isOverrun: true }),
+  });
 }
 
 function dueAtMs(state: FleetState): number {

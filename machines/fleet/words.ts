@@ -51,8 +51,6 @@ export interface Words {
   readonly orderNumbers: readonly string[];
   /** The last word without a proof that this run asked about was refused for that: nobody is believed without one. */
   readonly isProofNeeded: boolean;
-  /** A large word was refused in this run, or left unread. */
-  readonly isLargeRefused: boolean;
   readonly question: Question | undefined;
 }
 
@@ -83,31 +81,8 @@ export const noWords = (
   seen: new Set(orderNumbers),
   orderNumbers,
   isProofNeeded: false,
-  isLargeRefused: false,
   question: undefined,
 });
-
-/** Half of what the input of a run has room for. */
-const LARGE_BYTES = 64 * 1024;
-/** A batch of 256 Ki characters, of three bytes each. */
-const MOST_OF_OURS_BYTES = 768 * 1024;
-
-/**
- * Whether a word is junk before anybody asks about it: a large one without a proof while nobody is believed without one, and one that is larger than any of ours once a large one was refused in the
- * same run. Each would take a turn of its own and keep the run from its end. From `FLOODED_TURNS_RULES` on.
- */
-export const isJunkUnread = (
-  { isProofNeeded, isLargeRefused }: Words,
-  { applyVersion }: Rules,
-  { bytes = 0, proof }: Pick<Word, "bytes" | "proof">,
-): boolean =>
-  applyVersion >= FLOODED_TURNS_RULES &&
-  ((isProofNeeded && isLarge({ bytes }) && parseProof(proof) === undefined) ||
-    (isLargeRefused && bytes > MOST_OF_OURS_BYTES));
-
-/** With the note that somebody sends large junk. */
-export const withLargeRefused = (words: Words): Words =>
-  words.isLargeRefused ? words : { ...words, isLargeRefused: true };
 
 export const isAnyWaiting = (words: Words | undefined): boolean =>
   words !== undefined && words.waiting.size > 0;
@@ -258,13 +233,12 @@ export function settled(
   );
   const seen = new Set(words.seen);
   const orderNumbers = [...words.orderNumbers];
-  let { isProofNeeded, isLargeRefused } = words;
+  let { isProofNeeded } = words;
   const all = list.map((word, at): CheckedWord => {
     const proof = parseProof(word.proof);
     const { sinceMs: startedAtMs = words.startedAtMs } = word;
     const refusal = reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
     if (refusal !== undefined) {
-      isLargeRefused ||= reasons.has(at) && word.order === undefined && isLarge(word);
       isProofNeeded ||= refusal === UNSIGNED || refusal === NO_PROOF;
       return { word, refusal };
     }
@@ -291,15 +265,11 @@ export function settled(
       seen,
       orderNumbers: orderNumbers.slice(-MOST_ORDER_NUMBERS),
       isProofNeeded,
-      isLargeRefused,
       question: undefined,
     },
     all,
   };
 }
-
-/** More than anybody has to say at once but in a flood. */
-export const isLarge = ({ bytes = 0 }: Pick<Brought, "bytes">): boolean => bytes > LARGE_BYTES;
 
 /** Larger words are dropped unread, whoever sent them. */
 export const needsProof = ({ bytes = 0 }: Brought): boolean => mayBeRead(bytes);

@@ -21,7 +21,7 @@ export interface Gang {
   readonly agents: Agents;
   /** Where the agents were when the gang started. */
   readonly peers: Agents;
-  /** In rank order. */
+  /** By host id. */
   readonly parts: readonly HostPart[];
   /** In the order in which the parts ended. */
   readonly ends: ReadonlyMap<HostId, HostEnd>;

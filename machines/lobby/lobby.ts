@@ -214,6 +214,7 @@ function continued(lobby: Lobby): Lobby {
     fleet,
     tenant,
     ...(former.length > 0 && { former }),
+    ...(lobby.isMusterDue && { isMusterDue: true }),
     carried: {
       queues: JOB_CLASSES.map((name) => carriedQueue(queues[name])),
       credits,

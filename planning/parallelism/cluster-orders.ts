@@ -30,7 +30,7 @@ export function clusterOrders(
   return orders.slice(1).map((order) => order.flatMap((at) => clusters[at] ?? []));
 }
 
-/** Of all hosts' kinds (cluster, GPU type and size) where these are few; else of clusters alone. The site's own order is not among them. */
+/** Of all hosts' kinds (cluster, GPU type and size) where these are few; else of clusters alone. */
 export function kindOrders(site: PlanSite, units: readonly Unit[]): readonly (readonly Unit[])[] {
   const byKind = new Map<string, Unit[]>();
   for (const unit of units) {

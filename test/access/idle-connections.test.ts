@@ -23,15 +23,20 @@ interface Opened {
 
 /** Upgrades whatever asks for it. */
 async function opened(options: ListenerOptions): Promise<Opened> {
-  const open: ServerResponse[] = [];
-  const server = httpServer(options, (request, response) => {
-    if (request.url === "/later") open.push(response);
-    else response.end("ok");
-  });
+  const { server, ...rest } = await openedPlain(options);
   server.on("upgrade", (_request, socket: Socket) => {
     socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n");
     socket.on("data", (part) => socket.write(part));
     closings.push(() => socket.destroy());
+  });
+  return { server, ...rest };
+}
+
+async function openedPlain(options: ListenerOptions): Promise<Opened> {
+  const open: ServerResponse[] = [];
+  const server = httpServer(options, (request, response) => {
+    if (request.url === "/later") open.push(response);
+    else response.end("ok");
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   closings.push(() => {
@@ -125,4 +130,25 @@ describe("a connection on which nothing is under way", () => {
     open[0]?.end("ok");
     expect(await answer(busy)).toContain("200 OK");
   });
+
+  it("is none while a part of its next request has come, or of the body of the one before", async () => {
+    const { port } = await opened(within(60_000, 1));
+    const [early, cut] = [await connected(port), await connected(port)];
+    await answered(early);
+    early.write("GET / HTTP/1.1\r\n");
+    cut.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1");
+    await answer(cut);
+    for (let count = 0; count < 3; count += 1) await answered(await connected(port));
+    early.write("Host: x\r\n\r\n");
+    expect(await answer(early)).toContain("200 OK");
+    cut.write("2");
+    expect(await answered(cut)).toContain("200 OK");
+  });
+});
+
+it("a server that speaks nothing else answers a request that offers to", async () => {
+  const { port } = await openedPlain({});
+  const socket = await connected(port);
+  ask(socket, "/", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n");
+  expect(await answer(socket)).toContain("200 OK");
 });

@@ -13,11 +13,18 @@ import { askRun } from "../../activities/open-run.ts";
 import { repair } from "../../activities/repair.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
 import { jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import { JOB_TASK_QUEUE, JOB_WORKFLOW } from "../../protocol/names.ts";
 
 const JOB = jobId("a");
 
+const KIND = {
+  job: { type: JOB_WORKFLOW, taskQueue: JOB_TASK_QUEUE },
+  "another type": { type: "anything", taskQueue: JOB_TASK_QUEUE },
+  "a queue without a worker": { type: JOB_WORKFLOW, taskQueue: "nobody's" },
+};
+
 /** A server with one job, whose run is open under that name; undefined: it has ended. One that is not reached tells, and passes nothing on. */
-function serverWith(open: string | undefined, isReached = true) {
+function serverWith(open: string | undefined, isReached = true, kind: keyof typeof KIND = "job") {
   const heard: unknown[] = [];
   const gone = (id: string, run?: string) =>
     Promise.reject(new WorkflowNotFoundError("no such run", id, run));
@@ -32,7 +39,7 @@ function serverWith(open: string | undefined, isReached = true) {
     describe: () =>
       open === undefined || workflowId !== JOB
         ? gone(workflowId, run)
-        : Promise.resolve({ status: { name: "RUNNING" }, runId: open }),
+        : Promise.resolve({ status: { name: "RUNNING" }, runId: open, ...KIND[kind] }),
   });
   return { client: { workflow: { getHandle } } as unknown as Client, heard };
 }
@@ -129,6 +136,19 @@ test("an audit reports a run that was reset once the next one has been asked: af
   expect(await audited(unreached.client)).toEqual({ closed: [] });
 });
 
+test.each(["another type", "a queue without a worker"] as const)(
+  "what a stranger has begun under the id of an ended job, of %s, keeps no lease",
+  async (kind) => {
+    const { client, heard } = serverWith("run-2", false, kind);
+    expect(await audited(client)).toEqual({ closed: [{ jobId: JOB, runId: "run-1" }] });
+    expect(await inActivity(() => repaired(client))).toEqual({
+      denied: [{ lease: LEASE.id, hosts: [] }],
+      closed: [{ jobId: JOB, runId: "run-1" }],
+    });
+    expect(heard).toEqual([]);
+  },
+);
+
 test("an audit reports a run whose job has ended", async () => {
   const { client } = serverWith(undefined);
   expect(await audited(client)).toEqual({ closed: [{ jobId: JOB, runId: "run-1" }] });
@@ -152,9 +172,8 @@ test("a repair takes nothing from a run that was reset before the next one was a
     denied: [{ lease: LEASE.id, hosts: [] }],
     closed: [{ jobId: JOB, runId: "run-1" }],
   });
-  const asked = ["assert", { leases: [], runId: "run-2" }];
-  expect(reached.heard).toEqual([asked, asked]);
-  await expect(inActivity(() => repaired(unreached.client))).rejects.toThrow("network is down");
+  expect(reached.heard).toEqual([["assert", { leases: [], runId: "run-2" }]]);
+  expect(await inActivity(() => repaired(unreached.client))).toEqual({ denied: [], closed: [] });
 });
 
 /** An order to the job's first run to give its lease up. */

@@ -170,7 +170,11 @@ async function answered(
   const refusal = await open.guard(request, isLook ? "look" : "ask");
   if (refusal !== undefined) {
     counts.end("refused");
-    if (refusal.status === 401) response.setHeader("www-authenticate", "Bearer");
+    if (refusal.status === 401) {
+      response.setHeader("www-authenticate", "Bearer");
+      // Who has shown no right does not rest.
+      response.setHeader("connection", "close");
+    }
     return say(response, refusal.status, refusal.why);
   }
   if (pathname === `${about}/stats`) return json(response, 200, counts.statistics(name));

@@ -3,14 +3,12 @@
 import { describe, expect, it } from "vitest";
 import { hostId, leaseId, token } from "../../../domain/values/ids.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
-import { isReadOnArrival } from "../../../machines/fleet/arrivals.ts";
 import { openChain } from "../../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import { refuseOrder } from "../../../machines/fleet/signed-orders.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import type { FleetInput } from "../../../protocol/fleet.ts";
-import { formatProof, UNSIGNED } from "../../../protocol/word-proof.ts";
-import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
+import { packLedger } from "../../../scheduling/ledger/codec.ts";
 import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
 import {
   ask,
@@ -239,105 +237,6 @@ it.each([
     fleet.feed({ kind: "unknown-signal", signal: "x", bytes: 0, sideBytes, sender: "mallory" });
   fleet.feed({ kind: "tick" });
   expect(fleet.state().isEnding).toBe(want);
-});
-
-describe("large junk, one word after the other", () => {
-  const MEGABYTE = 1_000_000;
-  const FORGED = formatProof({
-    ...{ role: "jobs", key: `ed25519:${"k".repeat(43)}`, atMs: 0 },
-    ...{ nonce: "n".repeat(22), signature: "s".repeat(86) },
-  });
-  const begun = (rules = FLOODED_TURNS_RULES): Played<FleetState, FleetEvent, FleetCommand> => {
-    const ledger = packLedger(ledgerOf(rules));
-    return play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
-      state: openFleet({ name: "eu", ledger, areWordsSigned: true }, 0, 0),
-      commands: [],
-    });
-  };
-  type Fleet = ReturnType<typeof begun>;
-  const said = (fleet: Fleet, bytes: number, proof?: string): void =>
-    void fleet.feed({
-      ...{ kind: "inbox", batch: "junk", bytes, value: new Uint8Array(8), sender: "mallory" },
-      ...(proof !== undefined && { proof }),
-    });
-  /** The words that the turn asks about are all refused. */
-  const refused = (fleet: Fleet, reason: string): number => {
-    fleet.tick();
-    const { id, list } = fleet.take("check");
-    const words = list.words.map((_, at) => at);
-    fleet.feed({ kind: "checked", id, verdicts: { refused: [{ reason, words }] } });
-    return list.words.length;
-  };
-  const hasEnded = ({ open }: Fleet): boolean =>
-    open.some(({ kind }) => kind === "finish-handlers");
-
-  it.each([
-    { name: "without a proof", proof: undefined, reason: UNSIGNED },
-    { name: "with the form of one", proof: FORGED, reason: "its key is of nobody" },
-  ])("$name: the first is asked about alone, and the run ends at 4 MiB", ({ proof, reason }) => {
-    const fleet = begun();
-    said(fleet, MEGABYTE, proof);
-    expect(refused(fleet, reason)).toBe(1);
-    for (let at = 0; at < 4; at += 1) {
-      expect(isReadOnArrival(fleet.state(), { bytes: MEGABYTE, ...(proof && { proof }) })).toBe(
-        false,
-      );
-      said(fleet, MEGABYTE, proof);
-    }
-    expect(fleet.state().words?.waiting.size).toBe(0);
-    while (!hasEnded(fleet)) fleet.tick();
-    expect(fleet.open.map(({ kind }) => kind)).not.toContain("check");
-    fleet.feed({ kind: "handlers-finished" });
-    const { input } = fleet.take("continue-as-new");
-    // Nothing is lost, so nobody is asked again.
-    expect(input).not.toHaveProperty("areWordsLost");
-    const counted = unpackLedger(input.ledger).deadLetters.filter(
-      ({ code }) => code === "EntryUnproven",
-    );
-    expect(counted.reduce((sum, { times = 1 }) => sum + times, 0)).toBe(5);
-    expect(new Set(counted.map(({ sender }) => sender))).toEqual(new Set(["mallory"]));
-  });
-
-  it("ends the run at 4 MiB, too, where each word is asked about, with the proven ones that came", () => {
-    const fleet = begun();
-    const large = 300 * 1024;
-    for (let at = 0; at < 14; at += 1) said(fleet, large, FORGED);
-    refused(fleet, "its key is of nobody");
-    said(fleet, 40, FORGED);
-    fleet.feed({
-      ...{ kind: "unproven-order", batch: { hosts: [HOST] }, bytes: 20 },
-      order: { name: "drain", id: "o1" },
-    });
-    expect(fleet.state().isEnding).toBe(true);
-    fleet.tick();
-    expect(hasEnded(fleet)).toBe(true);
-    fleet.feed({ kind: "handlers-finished" });
-    const { input } = fleet.take("continue-as-new");
-    // The rest did not fit, and is asked for anew.
-    expect(input).toMatchObject({ areWordsLost: true, words: [{ order: { id: "o1" } }] });
-  });
-
-  it("leaves small words, words of ours, and runs in which none was refused alone", () => {
-    const fleet = begun();
-    const isRead = (bytes: number, proof?: string): boolean =>
-      isReadOnArrival(fleet.state(), { bytes, ...(proof !== undefined && { proof }) });
-    expect(isRead(MEGABYTE)).toBe(true);
-    said(fleet, MEGABYTE);
-    refused(fleet, UNSIGNED);
-    expect(isRead(64 * 1024)).toBe(true);
-    expect(isRead(64 * 1024 + 1)).toBe(false);
-    expect(isRead(768 * 1024, FORGED)).toBe(true);
-    expect(isRead(768 * 1024 + 1, FORGED)).toBe(false);
-  });
-
-  it("is read and asked about by former rules, and their runs go on", () => {
-    const fleet = begun(FLOODED_TURNS_RULES - 1);
-    for (let at = 0; at < 6; at += 1) said(fleet, MEGABYTE);
-    expect(refused(fleet, UNSIGNED)).toBe(1);
-    expect(isReadOnArrival(fleet.state(), { bytes: MEGABYTE })).toBe(true);
-    expect(fleet.state().words?.waiting.size).toBe(5);
-    expect(fleet.state().isEnding).toBe(false);
-  });
 });
 
 describe("a value that is nested without an end", () => {

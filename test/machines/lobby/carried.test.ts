@@ -131,3 +131,18 @@ it("a merge removes what lobbies have put into the store, and nothing that lies 
   expect(await store.get(leavers)).toBeUndefined();
   expect([...store.values.values()].filter((text) => text.includes("true"))).toEqual([]);
 });
+
+it("asks all who wait in its next run where its own was full before it could", () => {
+  const input = {
+    fleet: "eu",
+    tenant: tenantId("red"),
+    former: ["run-0"],
+    isMusterDue: true,
+  } as const;
+  let lobby = openLobby(input, "run-1", 0);
+  for (let word = 0; word < 2_000; word += 1)
+    lobby = lobbyMachine.step(lobby, { kind: "news", news: word }, 0).state;
+  const { state, commands } = lobbyMachine.step(lobby, { kind: "tick" }, 0);
+  expect(commands).toEqual([]);
+  expect(state.end?.next).toMatchObject({ isMusterDue: true });
+});

@@ -47,13 +47,10 @@ const unlike = (count: number, gpus: number): PlanSite =>
     ),
   );
 
-test.each([
-  { batch: 99_999, site: unlike(8, 2) },
-  { batch: 10 ** 9, site: unlike(4, 1) },
-])("a plan comes for a batch of $batch", async ({ batch, site }) => {
+test("a plan comes for a batch of a billion, whose step could not be played to its end", async () => {
   const answer = await planTraining({
-    ...{ model: preset("gpt2-350m"), site, batch, random: randomFrom(1, "plan") },
-    mostMicroBatch: 1,
+    ...{ model: preset("gpt2-350m"), site: unlike(4, 1), batch: 10 ** 9 },
+    ...{ random: randomFrom(1, "plan"), mostMicroBatch: 1 },
   });
   expect(answer.kind).toBe("planned");
 });

@@ -70,7 +70,7 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
   },
   {
     name: "a copy of a request takes its place in the queue anew",
-    seenAt: 54_000_015,
+    seenAt: 54_000_017,
     climate: "hostile",
     planted: { fleet: endedBefore((copy, present) => copy.seq === present.seq) },
   },
@@ -122,7 +122,7 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
   },
   {
     name: "an array that was reset answers a question to the run before as itself",
-    seenAt: 81_000_006,
+    seenAt: 81_000_013,
     climate: "ruthless",
     planted: {
       array: (machine) => ({
