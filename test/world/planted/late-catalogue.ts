@@ -136,7 +136,7 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
   },
   {
     name: "a job leaves its lobby for a call of a later request",
-    seenAt: 81_000_008,
+    seenAt: 81_000_024,
     climate: "ruthless",
     planted: { job: under(5, ({ call, seq }) => call !== undefined && call.seq > seq) },
   },
