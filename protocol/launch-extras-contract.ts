@@ -23,12 +23,10 @@ export interface LaunchExtrasOrder {
   readonly fleetWorkflowId: string;
   readonly jobId: JobId;
   readonly spec: JobSpec;
-  /** The whole lease, by host id. */
+  /** The whole lease, in rank order. */
   readonly gpus: readonly HostGpus[];
   readonly attempt: number;
   readonly parts: readonly LaunchExtra[];
-  /** Whoever asks starts its gang from the report's `leadHost` on; older ones start it as the lease says. */
-  readonly mayLead?: true;
   /** The plan of the job's last run that had one. */
   readonly former?: PlannedDegrees;
 }

@@ -91,7 +91,7 @@ export function openPresence(ports: PresencePorts): Presence {
             `the agent of ${[...hosts.keys()].join(", ")} cannot write to its state folder. Make room there.`,
           );
         }
-        contacts.noteAnswer(ports.givenAtMs());
+        contacts.noteReport(ports.givenAtMs());
         return Promise.resolve(agentReport(agent, hosts));
       },
       keepContact: (terms) => {

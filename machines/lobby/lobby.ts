@@ -8,7 +8,12 @@
  */
 
 import { JOB_CLASSES } from "../../domain/job/job.ts";
-import { packRow, type CarriedLobby, type LobbyInput } from "../../protocol/lobby-contract.ts";
+import {
+  unpackRow,
+  packRow,
+  type CarriedLobby,
+  type LobbyInput,
+} from "../../protocol/lobby-contract.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { endCalls, useCredits } from "./credits.ts";
@@ -25,8 +30,7 @@ import {
   type LobbyEvent,
   type LobbyStep,
 } from "./lobby-state.ts";
-import { readCarried, readFormer } from "./carried.ts";
-import { carriedQueue, isSmall, openQueue } from "./queue.ts";
+import { carriedQueue, isSmall, openQueue, queueOf } from "./queue.ts";
 import { endReport, reportDueAtMs, tellFleet } from "./reports.ts";
 import {
   endKeeping,
@@ -52,14 +56,12 @@ export const lobbyMachine: Machine<Lobby, LobbyEvent, LobbyCommand> = {
 
 /** `runId`: of the workflow. */
 export function openLobby(
-  { fleet, tenant, carried, isMusterDue, ...input }: LobbyInput,
+  { fleet, tenant, carried, former = [] }: LobbyInput,
   runId: string,
   nowMs: number,
 ): Lobby {
-  const read = readCarried(carried);
-  const former = readFormer(input.former);
-  const queues = new Map(read.queues.map((each) => [each.class, each]));
-  const { reported, credits, called, returned, reports, unused, nextId } = read;
+  const queues = new Map((carried?.queues ?? []).map((each) => [each.class, queueOf(each)]));
+  const { reported } = carried ?? {};
   return {
     fleet,
     tenant,
@@ -69,20 +71,24 @@ export function openLobby(
       interactive: queues.get("interactive") ?? openQueue("interactive"),
       training: queues.get("training") ?? openQueue("training"),
     },
-    credits,
-    called: new Map(called.map((call) => [call.credit.number, call])),
-    returned,
+    credits: carried?.credits ?? [],
+    called: new Map(
+      (carried?.called ?? []).map(([credit, row, atMs, isOvertaken]) => [
+        credit.number,
+        { credit, row: unpackRow(row), atMs, ...(isOvertaken && { isOvertaken }) },
+      ]),
+    ),
+    returned: carried?.returned ?? [],
     former,
-    // Nobody knows whom the rows meant that could not be read.
-    isMusterDue: read.isTorn || isMusterDue === true,
+    isMusterDue: false,
     // After an end by hand the fleet may know better, or worse.
     ...(reported !== undefined && former.length === 0 && { reported }),
-    reports,
+    reports: carried?.reports ?? 0,
     tellAtMs: 0,
     retryAtMs: 0,
     busyAtMs: nowMs,
-    unused: { now: [], before: unused },
-    nextId,
+    unused: { now: [], before: carried?.unused ?? [] },
+    nextId: carried?.nextId ?? 1,
     runId,
     spent: { events: 0, bytes: 0 },
     isStirred: true,
@@ -214,7 +220,6 @@ function continued(lobby: Lobby): Lobby {
     fleet,
     tenant,
     ...(former.length > 0 && { former }),
-    ...(lobby.isMusterDue && { isMusterDue: true }),
     carried: {
       queues: JOB_CLASSES.map((name) => carriedQueue(queues[name])),
       credits,

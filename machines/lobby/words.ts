@@ -27,7 +27,7 @@ export const isLeave = (value: unknown): value is LobbyLeave =>
   isCount(value["seq"]) &&
   isClass(value["class"]);
 
-export const isRow = (value: unknown): value is LobbyRow =>
+const isRow = (value: unknown): value is LobbyRow =>
   isFields(value) &&
   isLeave(value) &&
   isCount(value["round"]) &&
@@ -35,14 +35,12 @@ export const isRow = (value: unknown): value is LobbyRow =>
   Number.isFinite(value["priority"]) &&
   Number.isFinite(value["submittedAtMs"]);
 
-export const isCredit = (value: unknown): value is LobbyCredit =>
+const isCredit = (value: unknown): value is LobbyCredit =>
   isFields(value) && isCount(value["number"]) && isClass(value["class"]);
 
-export const isClass = (value: unknown): value is JobClass =>
-  JOB_CLASSES.some((name) => name === value);
+const isClass = (value: unknown): value is JobClass => JOB_CLASSES.some((name) => name === value);
 
-export const isId = (value: unknown): value is string =>
+const isId = (value: unknown): boolean =>
   typeof value === "string" && value.length > 0 && value.length <= MAX_ID;
 
-export const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= 0;
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;

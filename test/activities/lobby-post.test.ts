@@ -195,8 +195,7 @@ test.each([
     const server = new Server();
     server.add("FAILED", input);
     await server.tell(NEWS);
-    // With which rows a true lobby may have been ended before, nobody knows.
-    expect(server.input).toEqual({ ...OWN, former: ["run-1"], isMusterDue: true });
+    expect(server.input).toEqual({ ...OWN, former: ["run-1"] });
   },
 );
 
@@ -211,8 +210,7 @@ test.each([
     const squatter = server.add("RUNNING", payloadOf(input), kind);
     await server.tell(NEWS);
     expect(squatter).toMatchObject({ status: "TERMINATED", heard: [] });
-    // With which rows a true lobby may have been ended before, nobody knows.
-    expect(server.input).toEqual({ ...OWN, former: ["run-1"], isMusterDue: true });
+    expect(server.input).toEqual({ ...OWN, former: ["run-1"] });
     expect(server.open?.heard).toEqual([NEWS]);
   },
 );
@@ -249,8 +247,7 @@ test.each([
     await second;
     expect(server.runs.map(({ status }) => status)).toEqual(["TERMINATED", "RUNNING"]);
     expect(server.open?.heard).toEqual([NEWS, newsOf(2)]);
-    // With which rows a true lobby may have been ended before, nobody knows.
-    expect(server.input).toEqual({ ...OWN, former: ["run-1"], isMusterDue: true });
+    expect(server.input).toEqual({ ...OWN, former: ["run-1"] });
   },
 );
 

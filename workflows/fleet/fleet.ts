@@ -32,7 +32,6 @@ import {
   clusterDescription,
   explainJob,
   fleetSummary,
-  mayHaveLease,
   othersWait,
   shapeOf,
   silenceTermsOf,
@@ -272,5 +271,5 @@ function answerQueries(state: () => FleetState): void {
   setHandler(shapeQuery, (names) => shapeOf(ledger().shape, Array.isArray(names) ? names : []));
   setHandler(linkEndsQuery, () => linkEndsOf(ledger()));
   setHandler(othersWaitQuery, (id) => othersWait(ledger(), id));
-  setHandler(hasLeaseQuery, (lease) => mayHaveLease(ledger(), lease, Date.now()));
+  setHandler(hasLeaseQuery, (lease) => ledger().leases.has(lease));
 }

@@ -219,7 +219,7 @@ function* deliver(site: Site, process: Process, post: Post): Task<ActivityEnd<De
   for (const { order, jobId: to, runId } of post.evictions ?? []) {
     const end = yield* send(site, process, { to, runId, name: "preempt", payload: order });
     if (end === "sent") evicted.sent.push(order.lease);
-    if (end === "gone" && (yield* askOpenRun(site, process, to))) evicted.gone.push(order.lease);
+    if (end === "gone") evicted.gone.push(order.lease);
   }
   const value = {
     ...told,
@@ -257,11 +257,10 @@ function* audit(
     const reply = yield* site.network.call(process, () => site.server.openRun(jobId)?.runId);
     if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
     const open = reply.value;
-    const isGone = open !== holder.runId;
+    if (open !== holder.runId) closed.push(holder);
+    if (open === undefined || (open === holder.runId && !asked.includes(jobId))) continue;
     const leases = doubted.flatMap((each) => (each.jobId === jobId ? [each.lease] : []));
-    const isAsked = open !== undefined && (isGone || asked.includes(jobId));
-    const isTold = !isAsked || (yield* askRun(site, process, { jobId, runId: open, leases }));
-    if (isGone && isTold) closed.push(holder);
+    yield* askRun(site, process, { jobId, runId: open, leases });
   }
   return { kind: "done", value: { closed } };
 }

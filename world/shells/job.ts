@@ -3,7 +3,6 @@
 import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import { jobId, runId, type JobId } from "../../domain/values/ids.ts";
-import { mayHaveLease } from "../../machines/fleet/view.ts";
 import { openJob } from "../../machines/job/job.ts";
 import type { JobCommand, JobEvent } from "../../machines/job/job-state.ts";
 import { JOB_RULES, type Admission } from "../../protocol/control-contract.ts";
@@ -183,7 +182,7 @@ function carryOut(ports: GangPorts, command: LifeCommand, run: JobRun): void {
         const { fleetWorkflowId: fleet, lease } = command;
         const found = yield* askFleet(site, process, {
           fleet,
-          question: ({ ledger }) => mayHaveLease(ledger, lease, site.server.clockMs()),
+          question: ({ ledger }) => ledger.leases.has(lease),
         });
         if (found.kind === "failed") return undefined;
         const isThere = found.kind === "none" || found.value;

@@ -1,19 +1,17 @@
 /** @file What a fleet answers about itself and its jobs. */
 
 import { describe, expect, it } from "vitest";
-import { hostId, jobId, leaseId, runId, token } from "../../../domain/values/ids.ts";
+import { hostId, jobId, runId } from "../../../domain/values/ids.ts";
 import { openFleet } from "../../../machines/fleet/fleet.ts";
 import {
   explainJob,
   fleetSummary,
-  mayHaveLease,
   othersWait,
   shapeOf,
   silenceTermsOf,
 } from "../../../machines/fleet/view.ts";
 import { apply } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import {
   applyPlan,
   ask,
@@ -63,14 +61,6 @@ describe("explainJob", () => {
     const fresh = inbox(HELD, [ask({ job: "b" })]).ledger;
     expect(explainJob(fresh, "b")).toMatchObject({ reason: { code: "PendingEvaluation" } });
   });
-});
-
-it("mayHaveLease: the leases of the ledger, and any lease while the fleet recovers", () => {
-  const ids = [...HELD.leases.keys(), leaseId(token(98))];
-  const has = (ledger: Ledger) => ids.map((id) => mayHaveLease(ledger, id, 5));
-  expect(has(HELD)).toEqual([true, false]);
-  expect(has({ ...HELD, recovery: { tokensBelow: 99 } })).toEqual([true, true]);
-  expect(has({ ...HELD, recovery: { tokensBelow: 99, untilMs: 5 } })).toEqual([true, false]);
 });
 
 it("othersWait: of other jobs than the one that asks", () => {

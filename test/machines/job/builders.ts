@@ -68,7 +68,6 @@ export interface Play {
   readonly lateMs?: number;
   /** Not yet admitted. */
   readonly isEntering?: boolean;
-  readonly rules?: number;
 }
 
 export function playJob({
@@ -78,7 +77,6 @@ export function playJob({
   extras,
   lateMs = 0,
   isEntering,
-  rules = JOB_RULES,
 }: Play = {}): PlayedJob {
   let nowMs = START_MS;
   const opened = openJob(
@@ -171,7 +169,7 @@ export function playJob({
       kind: "admission",
       admission: {
         kind: "admitted",
-        rules,
+        rules: JOB_RULES,
         spec: read,
         notified: read.isHeld || read.after !== undefined ? { kind: "silent" } : notified,
         ...(extras !== undefined && { launchExtras: extras }),
