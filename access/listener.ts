@@ -9,6 +9,7 @@ import {
 } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { SecureContextOptions } from "node:tls";
+import { boundIdle, IDLE_RULE, type IdleRule } from "./idle-connections.ts";
 
 /** Certificate and key, in PEM. */
 export interface ServedTls {
@@ -25,22 +26,29 @@ export interface ListenerOptions extends ServerOptions {
   readonly tls?: ServedTls | undefined;
   /** The longest that a TLS handshake may take, milliseconds; absent: two minutes. */
   readonly handshakeTimeout?: number;
+  /** Of connections on which nothing is under way. */
+  readonly idle?: IdleRule;
 }
 
 /** It does not listen yet. */
 export function httpServer(
-  { tls, handshakeTimeout, ...options }: ListenerOptions,
+  { tls, handshakeTimeout, idle = IDLE_RULE, ...options }: ListenerOptions,
   answer: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
-  if (tls === undefined) return createServer(options, answer);
-  return createTlsServer(
-    {
-      ...{ ...options, ...secureContext(tls) },
-      ...(handshakeTimeout !== undefined && { handshakeTimeout }),
-      ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: false }),
-    },
-    answer,
-  );
+  const kept = { ...options, keepAliveTimeout: idle.keptMs };
+  const server =
+    tls === undefined
+      ? createServer(kept, answer)
+      : createTlsServer(
+          {
+            ...{ ...kept, ...secureContext(tls) },
+            ...(handshakeTimeout !== undefined && { handshakeTimeout }),
+            ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: false }),
+          },
+          answer,
+        );
+  boundIdle(server, idle.most);
+  return server;
 }
 
 /** What of it may change while the server listens. */

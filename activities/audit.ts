@@ -2,7 +2,7 @@
  * @file Compares the ledger with its jobs by describing each workflow, because visibility lags and a description does not.
  *
  * A run is closed when its workflow is closed, or when the job continues in another run (a reset); that run is asked to report
- * itself. Only a fleet that has lost its ledger looks for jobs in visibility, and looks again later for entries that came late.
+ * itself, and is reported once it has been asked. Only a fleet that has lost its ledger looks for jobs in visibility, and looks again later for entries that came late.
  */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
@@ -38,22 +38,30 @@ export async function audit(
   const isAsked = new Set(asked);
   await each(holders, async (holder) => {
     const open = await openRun(client, holder.jobId);
-    if (open !== holder.runId)
-      closed.push({ ...holder, ...(open !== undefined && { isReset: true }) });
-    if (open === undefined || (open === holder.runId && !isAsked.has(holder.jobId))) return;
+    if (open === undefined) {
+      closed.push(holder);
+      return;
+    }
+    const isReset = open !== holder.runId;
+    if (!isReset && !isAsked.has(holder.jobId)) return;
     const own = doubted.filter(({ jobId }) => jobId === holder.jobId);
     const leases = own.map(({ lease }) => lease);
-    await askToAssert(client, holder.jobId, { runId: open, leases });
+    const isTold = await askToAssert(client, holder.jobId, { runId: open, leases });
+    // Once its leases are free nobody asks the next run any more.
+    if (isReset && isTold) closed.push({ ...holder, isReset });
   });
   return { closed: closed.sort((a, b) => byCodeUnit(a.jobId, b.jobId)) };
 }
 
-async function askToAssert(client: Client, jobId: string, question: Question): Promise<void> {
+/** False where nobody answered. */
+async function askToAssert(client: Client, jobId: string, question: Question): Promise<boolean> {
   try {
     await askRun(client, jobId, question);
+    return true;
   } catch (error) {
     // The next audit asks it again.
     log.info("a job could not be asked for its leases", { jobId, error: String(error) });
+    return false;
   }
 }
 

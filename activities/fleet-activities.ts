@@ -204,20 +204,40 @@ async function sendEvictions(
 ): Promise<{ readonly sent: readonly LeaseId[]; readonly gone: readonly LeaseId[] }> {
   const sent: LeaseId[] = [];
   const gone: LeaseId[] = [];
+  /** By job: an array may lose many leases at once. */
+  const asked = new Map<string, Promise<void>>();
   await each(evictions, async ({ order, ...job }) => {
     try {
-      await tellJob({ client, run: handleOf(client, job) }, preemptSignal, order);
-      sent.push(order.lease);
+      if (await isPreempting(client, job, order)) sent.push(order.lease);
+      else {
+        const asking = asked.get(job.jobId) ?? askOpenRun(client, job.jobId);
+        asked.set(job.jobId, asking);
+        await asking;
+        gone.push(order.lease);
+      }
     } catch (error) {
-      if (isGone(error)) gone.push(order.lease);
-      else
-        log.warn("a preemption order could not be delivered to a job", {
-          ...job,
-          error: String(error),
-        });
+      log.warn("a preemption order could not be delivered to a job", {
+        ...job,
+        error: String(error),
+      });
     }
   });
   return { sent: sent.sort(), gone: gone.sort() };
+}
+
+/** Whether the run is there. */
+async function isPreempting(
+  client: Client,
+  job: Pick<EvictionOrder, "jobId" | "runId">,
+  order: EvictionOrder["order"],
+): Promise<boolean> {
+  try {
+    await tellJob({ client, run: handleOf(client, job) }, preemptSignal, order);
+    return true;
+  } catch (error) {
+    if (isGone(error)) return false;
+    throw error;
+  }
 }
 
 /** Opens lobbies that are not there. Returns those that have their news. */

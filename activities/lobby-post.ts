@@ -3,7 +3,8 @@
  *
  * A lobby that ended by itself was empty. One that was ended by hand, or has failed, is started again with what its last run began with, and has
  * itself told once more what that run was told. Rows of jobs that have been called in since come again so; these give the call back. A workflow of somebody else's under a lobby's id
- * hears the news and does nothing: the lobby takes its place, and is told what came to it. So is what a run was told whose input a lobby cannot begin with, or is another lobby's.
+ * hears the news and does nothing: the lobby takes its place, is told what came to it, and asks the tenant's jobs, because a true lobby may have been ended before. So is what a run was told whose input a
+ * lobby cannot begin with, or is another lobby's.
  *
  * Two deliveries may tell a lobby at once. Each ends the false workflow that it has seen, and nothing else; the second one's news goes to the lobby that the first has opened.
  * Cost: two calls for an open lobby, and a third for its input, of up to 1 MiB, once a run and worker; two for one that has completed or never was; three for one with another end, its input among
@@ -134,7 +135,8 @@ async function inputFor(
   if (isLobby(last) && status.name === "COMPLETED") return empty;
   const isFalse = !isLobby(last) || status.name === "RUNNING";
   const input = isFalse ? undefined : await inputOf(client, news, last);
-  if (!isInputOf(news, input)) return { ...empty, former: [runId] };
+  // A true lobby may have been ended before it: with which rows, nobody knows.
+  if (!isInputOf(news, input)) return { ...empty, former: [runId], isMusterDue: true };
   return { ...input, fleet, tenant, former: [...(input.former ?? []), runId] };
 }
 

@@ -16,6 +16,7 @@ import type {
   Sample,
   StoredRun,
 } from "../protocol/lobby-contract.ts";
+import { isFields, type Fields } from "../lib/fields.ts";
 import type { Store } from "./store.ts";
 
 /** Rows of a page that a merge writes; a page takes about 48 KiB. */
@@ -200,9 +201,23 @@ function createWriter(store: LobbyStore, name: string): Writer {
   };
 }
 
-/** A directory with its pages, or a page of leavers. */
+/**
+ * A directory with its pages, or a page of leavers. Only what lobbies have put there: whoever reaches the frontend asks for this with any key, and models and
+ * fleet files lie beside.
+ */
 async function removeAll(store: LobbyStore, key: string): Promise<void> {
-  const value = await store.get<Partial<Directory>>(key);
-  for (const [page] of value?.pages ?? []) await store.remove(page);
+  const value = await store.get<unknown>(key);
+  if (!isNamed(value)) return;
+  if (Array.isArray(value["leavers"])) return await store.remove(key);
+  if (!Array.isArray(value["pages"])) return;
+  for (const listed of value["pages"] as readonly unknown[]) {
+    const [page] = Array.isArray(listed) ? (listed as readonly unknown[]) : [];
+    if (typeof page !== "string") continue;
+    const rows = await store.get<unknown>(page);
+    if (isNamed(rows) && Array.isArray(rows["rows"])) await store.remove(page);
+  }
   await store.remove(key);
 }
+
+const isNamed = (value: unknown): value is Fields =>
+  isFields(value) && typeof value["name"] === "string";

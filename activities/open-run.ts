@@ -8,13 +8,20 @@
 import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import type { LeaseId } from "../domain/values/ids.ts";
 import { assertSignal } from "../protocol/messages.ts";
+import { JOB_TASK_QUEUE, JOB_WORKFLOW } from "../protocol/names.ts";
 import { tellJob } from "./job-words.ts";
 
-/** The run in which a workflow is open now; undefined when it is closed or never was. */
+/**
+ * The run in which a job is open now; undefined when it is closed or never was. What a stranger has begun under its id is no job: a workflow of another type, or on a queue that
+ * no worker of ours serves, would never answer a question.
+ */
 export async function openRun(client: Client, workflowId: string): Promise<string | undefined> {
   try {
-    const { status, runId } = await client.workflow.getHandle(workflowId).describe();
-    return status.name === "RUNNING" || status.name === "PAUSED" ? runId : undefined;
+    const { status, runId, type, taskQueue } = await client.workflow
+      .getHandle(workflowId)
+      .describe();
+    const isOpen = status.name === "RUNNING" || status.name === "PAUSED";
+    return isOpen && type === JOB_WORKFLOW && taskQueue === JOB_TASK_QUEUE ? runId : undefined;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError || isInvalidArgument(error)) return undefined;
     throw error;
@@ -54,6 +61,19 @@ export async function askRun(
     const open = await openRun(client, jobId);
     if (open !== undefined && open !== runId) await askRun(client, jobId, { runId: open, leases });
   }
+}
+
+/**
+ * Whether a run of a job is over. The run that goes on for it after a reset has been asked then: its fleet forgets the one before, and nobody would ask it. Fails where
+ * it could not be asked.
+ */
+export async function isOver(
+  client: Client,
+  { jobId, runId }: { readonly jobId: string; readonly runId: string },
+): Promise<boolean> {
+  const open = await openRun(client, jobId);
+  if (open !== undefined && open !== runId) await askRun(client, jobId, { runId: open });
+  return open !== runId;
 }
 
 /** The run of a job that goes on for one that is gone. */

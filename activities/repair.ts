@@ -4,7 +4,7 @@
  * A job denies a lease when its run is over, or when it is open and says itself that it neither runs on it nor has it in hand. What was
  * delivered to it before the question is in its answer: a query waits for the workflow task that is due. Only then are the agents asked: a
  * sweep of one pass orders each host to stop whatever runs under the lease's token, and an agent answers when nothing does and nothing can
- * start. Whoever does not answer denies nothing.
+ * start. Whoever does not answer denies nothing. A run that goes on for one that is over is asked what it holds and wants.
  */
 
 import { heartbeat, log } from "@temporalio/activity";
@@ -20,7 +20,7 @@ import {
 } from "../protocol/messages.ts";
 import { doesDeny } from "../protocol/job.ts";
 import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../protocol/repair.ts";
-import { openRun } from "./open-run.ts";
+import { isOver } from "./open-run.ts";
 import { each } from "../lib/each.ts";
 import type { TicketPrinter } from "./tickets.ts";
 
@@ -33,12 +33,15 @@ export async function repair(
 ): Promise<RepairReport> {
   const denied: { lease: DoubtedLease["lease"]; hosts: readonly HostId[] }[] = [];
   const closed: DoubtedRun[] = [];
+  const overOf = askedOnce(client);
   await each(requests, async (run) => {
-    if ((await openRun(client, run.jobId)) !== run.runId) closed.push(run);
+    if ((await overOf(run)) === true) closed.push(run);
   });
   await each(leases, async (doubted) => {
     heartbeat();
-    if (!(await isDeniedByJob(client, doubted))) return;
+    const isRunOver = await overOf(doubted);
+    if (isRunOver === undefined) return;
+    if (!isRunOver && !(await isDeniedByJob(client, doubted))) return;
     const { jobId, lease, token, hosts } = doubted;
     const order = { fleet, jobId, lease, token, hosts, passes: 1 };
     const sweep = { ...order, ticket: tickets.stop(order) };
@@ -47,11 +50,26 @@ export async function repair(
   return { denied, closed };
 }
 
+/** Whether a run is over, asked once for all that it is doubted for; undefined where the run that goes on for it could not be asked. */
+function askedOnce(client: Client): (run: DoubtedRun) => Promise<boolean | undefined> {
+  const asked = new Map<string, Promise<boolean | undefined>>();
+  return ({ jobId, runId }) => {
+    const key = `${jobId} ${runId}`;
+    const answer =
+      asked.get(key) ??
+      isOver(client, { jobId, runId }).catch((error: unknown) => {
+        log.info("nobody says whether a job's run is over", { jobId, error: String(error) });
+        return undefined;
+      });
+    asked.set(key, answer);
+    return answer;
+  };
+}
+
 async function isDeniedByJob(
   client: Client,
   { jobId, runId, lease }: DoubtedLease,
 ): Promise<boolean> {
-  if ((await openRun(client, jobId)) !== runId) return true;
   try {
     return doesDeny(await client.workflow.getHandle(jobId, runId).query(jobViewQuery), lease);
   } catch (error) {

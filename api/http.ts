@@ -137,7 +137,7 @@ async function handle(
     by: Omit<AuditEntry, "verdict"> = line,
   ): void => {
     audit.add({ ...by, verdict: "refused", why });
-    if (!request.complete) response.setHeader("Connection", "close");
+    if (!request.complete) closeAfter(response);
     sendError(response, status, { code, message });
   };
   if (url === undefined)
@@ -147,6 +147,7 @@ async function handle(
   const sender = await senderOf(door, request);
   if ("said" in sender) {
     response.setHeader("WWW-Authenticate", "Bearer");
+    closeAfter(response);
     return refuse(unknownRefusal(sender));
   }
   if (gone.signal.aborted) return;
@@ -225,10 +226,16 @@ async function isAnsweredToAll(
   if (part !== undefined) {
     const isThere = await folders.send(part, response);
     if (isThere && response.socket !== null) crowd.known(response.socket);
-  } else if (path === "/openapi.json") send(response, openApiDocument(ROUTES, version));
-  else return false;
+  } else if (path === "/openapi.json") {
+    closeAfter(response);
+    send(response, openApiDocument(ROUTES, version));
+  } else return false;
   return true;
 }
+
+/** Connections of those who have shown no right do not rest. */
+const closeAfter = (response: ServerResponse): void =>
+  void response.setHeader("Connection", "close");
 
 /** A part of a working folder, from who may submit some job. */
 async function takePart(

@@ -94,7 +94,7 @@ async function wordOf(
   if (!isAsked) return "holds";
   try {
     const view = await client.workflow.getHandle(jobId, runId).query(jobViewQuery);
-    if (view.array !== undefined) return "silent";
+    if (view.array !== undefined && view.array.isUnbegun !== true) return "silent";
     return doesDeny(view, id) ? "denies" : "holds";
   } catch {
     return "silent";

@@ -248,13 +248,16 @@ async function kill(client: Client, jobId: JobId): Promise<void> {
   }
 }
 
+const ENDED: ReadonlySet<JobState> = new Set(["completed", "failed", "cancelled"]);
+
 async function insistOnArray(view: () => Promise<JobView>): Promise<void> {
-  const { array, jobId, spec } = await readView(view);
-  if (array !== undefined) return;
+  const { array, jobId, spec, state } = await readView(view);
+  // Of one that has ended, whose tasks may never have begun, the server says so.
+  if (array !== undefined || (spec?.array !== undefined && ENDED.has(state))) return;
   if (spec?.array !== undefined)
     throw new OrbweaverError(
       "NOT_ALLOWED",
-      `job ${jobId} waits for other jobs, and has no tasks before they have come. Cancel or hold the whole job, or try again later.`,
+      `job ${jobId} waits for other jobs under the rules of a former release, by which its tasks cannot be reached before those have come. Cancel or hold the whole job, or try again later.`,
     );
   throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
 }

@@ -46,7 +46,7 @@ export interface JobActivities {
   ): Promise<SilenceTerms & { readonly isProofAsked?: boolean }>;
   /** Whether the fleet's presences, lobbies and learners believe only what is proven; so they do where there is no fleet. `came`: as of `silenceTerms`. */
   asksForProof(fleetWorkflowId: string, came?: CameFlawed): Promise<boolean>;
-  /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
+  /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end; true as well where there is no fleet, or one that recovers and may have lost it. */
   hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
   /** Returns when the fleet holds nothing of the job, neither a request nor a lease, be it only a vacating one; at once where there never was such a fleet. */
   untilForgotten(fleetWorkflowId: string, jobId: JobId): Promise<void>;
@@ -66,7 +66,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 9;
+export const JOB_RULES = 10;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -103,8 +103,14 @@ export const RESTED_ANYWAY_RULES = 8;
 export const ASKED_RUN_RULES = 9;
 /** From here on a call is no reason to leave the lobby either for a job that has yet to ask under that number, because it waits for others or is held. */
 export const UNASKED_CALL_RULES = 9;
+/** From here on a gang that finds no agent for a host asks whether its lease is still there: after a reset nobody else may tell it. */
+export const DOUBTED_LEASE_RULES = 10;
+/** From here on an array that is asked what it holds gives up grants to the run before as well that it is about to take. */
+export const DOUBTED_GRANT_RULES = 10;
 /** From here on an array orders its hosts again to stop tasks, where they did not carry the order out. */
 export const REPEATED_STOP_RULES = 9;
+/** From here on tasks of an array can be cancelled, and run after all, while it waits for other jobs. */
+export const EARLY_TASKS_RULES = 10;
 
 export type Admission =
   | {

@@ -95,12 +95,12 @@ export interface JobView {
   readonly junkSignals?: number;
 }
 
-/** Whether an open job says that it neither runs on this lease nor is about to. An array denies nothing here: its view names tasks, and the audit asks it for its leases. */
+/** Whether an open job says that it neither runs on this lease nor is about to. An array that has begun denies nothing here: its view names tasks, and the audit asks it for its leases. */
 export const doesDeny = (
   { array, attempts, grantedLease }: Pick<JobView, "array" | "attempts" | "grantedLease">,
   lease: LeaseId,
 ): boolean =>
-  array === undefined &&
+  (array === undefined || array.isUnbegun === true) &&
   grantedLease !== lease &&
   !attempts.some(({ leaseId, endedAtMs }) => leaseId === lease && endedAtMs === undefined);
 
@@ -179,6 +179,8 @@ export interface TaskView {
 }
 
 export interface ArrayView {
+  /** It waits for other jobs, and has asked no fleet for anything. */
+  readonly isUnbegun?: true;
   readonly count: number;
   readonly parallel: number;
   readonly counts: TaskCounts;

@@ -23,10 +23,12 @@ export interface LaunchExtrasOrder {
   readonly fleetWorkflowId: string;
   readonly jobId: JobId;
   readonly spec: JobSpec;
-  /** The whole lease, in rank order. */
+  /** The whole lease, by host id. */
   readonly gpus: readonly HostGpus[];
   readonly attempt: number;
   readonly parts: readonly LaunchExtra[];
+  /** Whoever asks starts its gang from the report's `leadHost` on; older ones start it as the lease says. */
+  readonly mayLead?: true;
   /** The plan of the job's last run that had one. */
   readonly former?: PlannedDegrees;
 }

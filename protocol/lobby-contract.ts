@@ -123,6 +123,8 @@ export interface LobbyInput {
   readonly carried?: CarriedLobby;
   /** Runs that were ended by hand after they had begun with `carried`; what they were told is told again. */
   readonly former?: readonly string[];
+  /** Nobody knows what the lobby before had: it asks all waiting jobs of the tenant. */
+  readonly isMusterDue?: true;
   /** The lobby believes what it is told only with proof of who speaks. */
   readonly isProofAsked?: true;
 }

@@ -3,6 +3,7 @@
 import type { JobId } from "../domain/values/ids.ts";
 import { requeueArrayProblem } from "../machines/array/array-paused.ts";
 import { refuseEnding, refuseTasks } from "../machines/array/task-orders.ts";
+import { refuseEarlyTasks } from "../machines/job/early-tasks.ts";
 import { holdProblem, requeueProblem, suspendProblem } from "../machines/job/paused.ts";
 import type { Job } from "../machines/job/job-state.ts";
 import type { Checker } from "./checker/checker.ts";
@@ -186,8 +187,8 @@ function* orderTasks(
   const run = people.jobRun(id);
   const isDone = yield* updateJob(people, id, {
     event: { kind, order },
-    problemOf: ({ array: of }) =>
-      of === undefined ? "it has not begun" : refuseTasks(of, order)?.message,
+    problemOf: ({ job: early, array: of }) =>
+      (of === undefined ? refuseEarlyTasks(early, order) : refuseTasks(of, order))?.message,
   });
   // A run that was reset meanwhile may not have taken what the former one took.
   if (isDone && people.jobRun(id) === run) acknowledge?.();

@@ -59,6 +59,7 @@ export async function extrasFrom(
   const env: Record<string, string> = {};
   const files: LaunchExtras["files"][number][] = [...devicesFiles(order, shape)];
   const notes: LaunchExtrasNote[] = [];
+  let leadHost: LaunchExtras["leadHost"];
   for (const { launchExtras, note } of made) {
     const all =
       launchExtras === undefined ? undefined : { env, files: [...files, ...launchExtras.files] };
@@ -69,10 +70,15 @@ export async function extrasFrom(
     }
     files.push(...launchExtras.files);
     Object.assign(env, launchExtras.env);
+    leadHost ??= launchExtras.leadHost;
     notes.push(note);
   }
   const isPlanned = notes.some(({ onGpus }) => onGpus !== undefined);
-  return { env, files, notes, ...(isPlanned && { polish: POLISH_TERMS }) };
+  return {
+    ...{ env, files, notes },
+    ...(leadHost !== undefined && { leadHost }),
+    ...(isPlanned && { polish: POLISH_TERMS }),
+  };
 }
 
 async function makePart(
@@ -101,8 +107,9 @@ async function makePart(
     ]);
     if (made === "late") return without(`it was not ready after ${String(deadlineMs / 1_000)} s`);
     if (made === undefined) return without("it has nothing for this job and these GPUs");
-    const { env, files, ...told } = made;
-    return { part, launchExtras: { env, files }, note: { part, kind: "done", ...told } };
+    const { env, files, leadHost, ...told } = made;
+    const launchExtras = { env, files, ...(leadHost !== undefined && { leadHost }) };
+    return { part, launchExtras, note: { part, kind: "done", ...told } };
   } catch (error) {
     return without(error instanceof Error ? error.message : String(error));
   }

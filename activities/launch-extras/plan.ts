@@ -82,11 +82,14 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
     const operators = operatorAssignment(model, answer.plan, site)?.operators.map(
       ({ id, stage }) => ({ id, stage }),
     );
-    const document = planDocument(answer.plan, site, model.shape);
+    const document = planDocument(answer.plan, site, model.shape, {
+      isLed: order.mayLead === true,
+    });
     const { dataParallel, pipelineParallel, tensorParallel, expertParallel } = document;
     const { contextParallel, virtualStages } = document;
     const { split, parts } = answer.plan;
     const { stepMs } = document.predicted;
+    const lead = gpus.find(({ host }) => host === document.hosts[0])?.host;
     const planned: PlannedStep = {
       ...stepSubject(said, site),
       plan: `${degreesText(split)}, micro-batch ${String(split.microBatch)}`,
@@ -102,6 +105,7 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
       .join("; ");
     return {
       env: { [PLAN_VARIABLE]: `{files}/${PLAN_FILE}` },
+      ...(lead !== undefined && lead !== gpus[0]?.host && { leadHost: lead }),
       files: [
         { name: PLAN_FILE, text: `${JSON.stringify({ ...document, operators })}\n` },
         { name: PLANNED_STEP_FILE, text: `${JSON.stringify(planned)}\n` },

@@ -16,11 +16,11 @@ export interface ContactStore {
   of(host: HostId): Contact | undefined;
   /**
    * Whether an order that the server gave then may have been given up unheard: the host has been silent for its time, or has come back from such a silence within the
-   * last minute, or has told since what runs on it. Where it said that nothing does, its GPUs may have been granted again.
+   * last minute, or has answered something since. Where it said that nothing runs, its GPUs may have been granted again; where it refused a run, the job may run elsewhere.
    */
   isInDoubt(host: HostId, givenAtMs: number): boolean;
-  /** It tells what runs, in answer to a question that the server gave then. */
-  noteReport(askedAtMs: number): void;
+  /** It tells what runs, or refuses a run, in answer to what the server gave then. */
+  noteAnswer(askedAtMs: number): void;
   /** Whether it has been silent for its fence: what it would start may have been granted elsewhere. */
   isCutOff(host: HostId): boolean;
   /** New terms. They are no contact; on a host that has none yet the clock starts now. False when they could not be written down. */
@@ -45,8 +45,8 @@ export function openContactStore(
   const contacts = new Map<HostId, Contact>();
   /** When the last silence of each host ended. */
   const backAtMs = new Map<HostId, number>();
-  /** Of the newest question what runs, by the server's clock. An agent is given no order that was meant for the one before it. */
-  let reportAskedAtMs = -Infinity;
+  /** Of the newest question what runs, or run that was refused, by the server's clock. An agent is given no order that was meant for the one before it. */
+  let answeredFromMs = -Infinity;
   for (const { id, layout } of hosts) {
     const stored = readContact(files, contactPath(layout.dir));
     if (stored === undefined) continue;
@@ -88,10 +88,10 @@ export function openContactStore(
       const nowMs = clock.sinceBootMs();
       const isSilent = contact !== undefined && nowMs - contact.uptimeMs > contact.silenceMs;
       const isJustBack = nowMs - (backAtMs.get(host) ?? -Infinity) < JUST_BACK_MS;
-      return isSilent || isJustBack || givenAtMs < reportAskedAtMs;
+      return isSilent || isJustBack || givenAtMs < answeredFromMs;
     },
-    noteReport: (askedAtMs) => {
-      reportAskedAtMs = Math.max(reportAskedAtMs, askedAtMs);
+    noteAnswer: (askedAtMs) => {
+      answeredFromMs = Math.max(answeredFromMs, askedAtMs);
     },
     note: (sentAtMs) => {
       for (const [host, { uptimeMs, silenceMs }] of contacts)

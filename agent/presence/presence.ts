@@ -91,7 +91,7 @@ export function openPresence(ports: PresencePorts): Presence {
             `the agent of ${[...hosts.keys()].join(", ")} cannot write to its state folder. Make room there.`,
           );
         }
-        contacts.noteReport(ports.givenAtMs());
+        contacts.noteAnswer(ports.givenAtMs());
         return Promise.resolve(agentReport(agent, hosts));
       },
       keepContact: (terms) => {

@@ -9,9 +9,10 @@ import { asUser, becomeUser } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
 import { failure } from "../system/failures.ts";
-import type { AgentHost } from "./agent-host.ts";
+import { maskOn, type AgentHost } from "./agent-host.ts";
 import type { ImagePorts } from "./image-plan.ts";
 import type { LocalRun } from "./local-run.ts";
+import { gpuIds } from "./rank-environment.ts";
 
 export interface PrepareStep {
   readonly host: AgentHost;
@@ -113,4 +114,18 @@ export async function runStep(
   if (late.aborted) return `it was not there within ${timeoutMs / 1000} s`;
   const said = (files.readText(output) ?? "").slice(-MOST_OUTPUT_BYTES).trim().split("\n").at(-1);
   return said === undefined || said === "" ? why : `${why}: ${said}`;
+}
+
+/** The last of what a host does to be prepared. Throws HOST_REFUSED where the operator's program fails, or a process is left on the GPUs. */
+export async function runPrologue(
+  { id, checkLease }: AgentHost,
+  { order, signal }: { readonly order: RunOrder; readonly signal: AbortSignal },
+): Promise<void> {
+  const gpus = gpuIds(maskOn(order));
+  const result = await checkLease?.("prologue", { order, gpus, signal });
+  if (result?.kind !== "failed") return;
+  throw failure(
+    "HOST_REFUSED",
+    `${id} refuses ${order.leaseId} of ${order.jobName}: ${result.why}`,
+  );
 }

@@ -18,15 +18,8 @@ import type {
 } from "../../protocol/agent-contract.ts";
 import type { ReadSecrets, SecretValues } from "../ports/secrets.ts";
 import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
-import {
-  forgetUnstored,
-  maskOn,
-  refOf,
-  refuseOtherTasks,
-  runOf,
-  type AgentHost,
-} from "./agent-host.ts";
-import { gpuIds, secretNames } from "./rank-environment.ts";
+import { forgetUnstored, refOf, refuseOtherTasks, runOf, type AgentHost } from "./agent-host.ts";
+import { secretNames } from "./rank-environment.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { readNcclPlugins } from "../folder/nccl-file.ts";
 import { readSteps } from "../folder/steps-file.ts";
@@ -38,7 +31,7 @@ import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { revoke, settleRun, stopRun } from "./run-end.ts";
 import { fetchFolder } from "./folder-fetch.ts";
-import { lookForWorkdir } from "./prepare-step.ts";
+import { lookForWorkdir, runPrologue } from "./prepare-step.ts";
 import { fetchImage } from "./image-fetch.ts";
 import { commit, prepare, type StartPorts } from "./run-start.ts";
 import { readServing, untilServing } from "../folder/serving-file.ts";
@@ -69,22 +62,29 @@ const ASK_MS = 5_000;
 export function createRunActivities(ports: RunPorts): RunActivities {
   return {
     run: async (order) => {
-      const host = ports.hosts.get(order.host);
-      if (host === undefined) {
-        const served = [...ports.hosts.keys()].join(", ");
-        throw failure(
-          "HOST_REFUSED",
-          `this agent does not serve ${order.host}; it serves ${served}`,
-        );
+      const task = ports.task();
+      try {
+        return await runHere(ports, order, task);
+      } catch (error) {
+        // The job may go on elsewhere: no attempt from before this one is to start here any more.
+        ports.contact.noteAnswer(task.givenAtMs);
+        throw error;
       }
-      const run = openRun(host, order);
-      const earlier = readJson<RunReport>(host.system.files, run.files.report);
-      if (earlier !== undefined) host.open.delete(runKey(run));
-      refuseOtherTasks(run, order);
-      if (earlier !== undefined) return earlier;
-      return attempt(ports, { host, run, order, task: ports.task() });
     },
   };
+}
+
+async function runHere(ports: RunPorts, order: RunOrder, task: ActivityTask): Promise<RunReport> {
+  const host = ports.hosts.get(order.host);
+  if (host === undefined) {
+    const served = [...ports.hosts.keys()].join(", ");
+    throw failure("HOST_REFUSED", `this agent does not serve ${order.host}; it serves ${served}`);
+  }
+  const run = openRun(host, order);
+  const earlier = readJson<RunReport>(host.system.files, run.files.report);
+  if (earlier !== undefined) host.open.delete(runKey(run));
+  refuseOtherTasks(run, order);
+  return earlier ?? attempt(ports, { host, run, order, task });
 }
 
 /** Throws HOST_REFUSED where the folder of the launch cannot be made, as on a disk that has become read-only. */
@@ -300,20 +300,6 @@ async function start(
   const { masterPort, isTuned = false } = gang;
   await commit(host, run, { order, masterPort, isTuned, secrets, ports });
   return true;
-}
-
-/** The last of what a host does to be prepared. Throws HOST_REFUSED where the operator's program fails, or a process is left on the GPUs. */
-async function runPrologue(
-  { id, checkLease }: AgentHost,
-  { order, signal }: { readonly order: RunOrder; readonly signal: AbortSignal },
-): Promise<void> {
-  const gpus = gpuIds(maskOn(order));
-  const result = await checkLease?.("prologue", { order, gpus, signal });
-  if (result?.kind !== "failed") return;
-  throw failure(
-    "HOST_REFUSED",
-    `${id} refuses ${order.leaseId} of ${order.jobName}: ${result.why}`,
-  );
 }
 
 /** The start was called off: makes that final, unless a later attempt is to go on. */

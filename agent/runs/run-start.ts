@@ -49,7 +49,7 @@ export interface StartPorts extends Supervisors, ImagePorts {
   readonly log: LogLimits;
   /** With less room than this for output and checkpoints, the host starts no run. */
   readonly minFreeBytes: number;
-  readonly contact: Pick<ContactStore, "isInDoubt" | "isCutOff">;
+  readonly contact: Pick<ContactStore, "isInDoubt" | "isCutOff" | "noteAnswer">;
 }
 
 /** The port of rank 0 when this host is rank 0's. Throws HOST_REFUSED or STALE_TOKEN; nothing was started then. */

@@ -53,7 +53,7 @@ const starter =
 const { run } = createRunActivities({
   hosts: new Map([[HOST, host]]),
   gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
-  contact: { isInDoubt: () => false, isCutOff: () => false },
+  contact: { isInDoubt: () => false, isCutOff: () => false, noteAnswer: () => undefined },
   task: () => ({
     heartbeat: () => undefined,
     cancelled: new AbortController().signal,

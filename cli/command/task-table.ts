@@ -36,26 +36,36 @@ export const countsText = (counts: TaskCounts): string =>
     ", ",
   );
 
-/** The result of an order to tasks: `10 cancelled, 1 stopping, 3 had ended (4-6)`. `done` and `left`: what became of tasks, and why others were left alone. */
+interface TaskWords {
+  /** What became of tasks, and why others were left alone. */
+  readonly done: string;
+  readonly left: string;
+}
+
+/** The result of an order to tasks, on a line of the terminal: `10 cancelled, 1 stopping, 3 had ended (4-6)`. */
 export function taskAnswer(
-  answer: TaskOrderAnswer,
-  { done, left }: { readonly done: string; readonly left: string },
+  { io }: CommandContext,
+  { jobId, answer }: { readonly jobId: string; readonly answer: TaskOrderAnswer },
+  { done, left }: TaskWords,
 ): JobChange {
   const { done: count, stopping, skipped, skippedTasks } = answer;
   const parts = [
     ...(count > 0 || stopping + skipped === 0 ? [`${String(count)} ${done}`] : []),
     ...(stopping > 0 ? [`${String(stopping)} stopping`] : []),
-    ...(skipped > 0 ? [`${String(skipped)} ${left}${namesOf(skippedTasks)}`] : []),
+    ...(skipped > 0 ? [`${String(skipped)} ${left}`] : []),
   ];
-  return { state: parts.join(", "), more: { tasks: answer } };
+  const said = parts.join(", ");
+  const room = widthOf(io.stdout) - `${jobId}  ${said} ()`.length;
+  const state = said + namesOf(skippedTasks, Math.min(MAX_NAMES_CHARS, room));
+  return { state, more: { tasks: answer } };
 }
 
-/** Whole ranges on one line; `--json` has more of them. */
-function namesOf(tasks: string | undefined): string {
+/** Whole ranges, as far as there is room; `--json` has more of them. */
+function namesOf(tasks: string | undefined, room: number): string {
   if (tasks === undefined) return "";
-  if (tasks.length <= MAX_NAMES_CHARS) return ` (${tasks})`;
-  const shown = tasks.slice(0, tasks.lastIndexOf(",", MAX_NAMES_CHARS));
-  return ` (${shown},…)`;
+  if (tasks.length <= room) return ` (${tasks})`;
+  const end = room < 2 ? -1 : tasks.lastIndexOf(",", room - 2);
+  return end < 0 ? "" : ` (${tasks.slice(0, end)},…)`;
 }
 
 /** The tasks that `--tasks [state]` selects; undefined when it is absent. */
@@ -68,7 +78,7 @@ export async function chosenTasks(
   if (array === undefined && spec?.array !== undefined)
     throw new OrbweaverError(
       "NOT_ALLOWED",
-      `the ${counted(spec.array.count, "task")} of job ${jobId} have not begun: the array waits for other jobs, or ended before they had come. \`orbweaver status ${jobId}\` shows them.`,
+      `the ${counted(spec.array.count, "task")} of job ${jobId} have not begun: the array ended before the jobs had come for which it waited, or still waits for them under a former release's rules. \`orbweaver status ${jobId}\` shows them.`,
     );
   if (array === undefined)
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);

@@ -1,5 +1,6 @@
 /** @file All that a doctor finds: on this machine, about the server, and in the fleet, as far as each can be reached. */
 
+import { resolve } from "node:path";
 import { OrbweaverClient } from "../../client/index.ts";
 import { openClient } from "../../workers/connection.ts";
 import { fleetStateDir, readUpState } from "../../workers/state.ts";
@@ -14,7 +15,7 @@ import { serverFindings } from "./server-checks.ts";
 
 export async function examine(
   context: CommandContext,
-  values: ConnectionOptionValues,
+  values: ConnectionOptionValues & { readonly policy?: string },
 ): Promise<readonly Finding[]> {
   const { io } = context;
   const fleet = fleetNamed(values, io.env);
@@ -30,14 +31,17 @@ export async function examine(
     const text = error instanceof Error ? error.message : String(error);
     trouble = problem("server", text, "orbweaver up, or correct the address");
   }
-  const machine = await machineFindings({ env: io.env, stateDir, isEncrypted });
+  const state = await readUpState(stateDir);
+  const { policy } = values;
+  const trust = policy === undefined ? state?.trust : { policy: resolve(io.cwd, policy) };
+  const machine = await machineFindings({ env: io.env, stateDir, isEncrypted, trust });
   if (opened === undefined) return [...machine, ...(trouble ? [trouble] : [])];
   const { client: temporal, connection, close } = opened;
   try {
     const place = {
       ...{ fleet, temporal },
       client: new OrbweaverClient(temporal, { fleet }),
-      state: await readUpState(stateDir),
+      state,
       nowMs: io.nowMs(),
     };
     return [

@@ -9,6 +9,7 @@ import { believedKeys, fleetKeyFiles, signingKey } from "../../access/role-keys.
 import { readHostPolicy } from "../../access/host-trust.ts";
 import { HOST_POLICY_FILE } from "../command/host-trust.ts";
 import type { Environment } from "../../workers/server/environment.ts";
+import type { UpTrust } from "../../workers/state.ts";
 import { certificateChecks } from "./certificate-check.ts";
 import { checked, ok, problem, warning, type Finding } from "./finding.ts";
 
@@ -22,13 +23,17 @@ export interface MachinePlace {
   readonly env: Environment;
   readonly stateDir: string;
   readonly isEncrypted: boolean;
+  /** The machine's own policy, which comes before all that agents are given. */
   readonly policyFile?: string;
+  /** Whose jobs agents here start by what they were given. */
+  readonly trust?: UpTrust | undefined;
   readonly usersFile?: string;
   readonly nowMs?: () => number;
 }
 
 export async function machineFindings(place: MachinePlace): Promise<readonly Finding[]> {
   const { env, stateDir, policyFile = HOST_POLICY_FILE } = place;
+  const inForce = existsSync(policyFile) ? policyFile : (givenTo(place.trust) ?? policyFile);
   return await Promise.all([
     checked("identity", "correct or remove the file; a new identity signs new jobs only", () =>
       identity(env),
@@ -36,8 +41,8 @@ export async function machineFindings(place: MachinePlace): Promise<readonly Fin
     checked("fleet keys", "orbweaver keys fleet --rotate", () => fleetKeys(env)),
     checked("files", `chmod -R go= ${stateDir}`, () => files(stateDir)),
     checked("disk", `make room for ${stateDir}`, () => disk(stateDir)),
-    checked("host policy", `correct ${policyFile}; docs/security.md has its form`, () =>
-      policy(policyFile),
+    checked("host policy", `correct ${inForce}; docs/security.md has its form`, () =>
+      policy(policyFile, place.trust),
     ),
     ...certificateChecks(env, place.nowMs?.() ?? Date.now()),
     checked("payloads", "orbweaver keys new FILE, then orbweaver up --encryption-keys FILE", () =>
@@ -99,12 +104,19 @@ function disk(stateDir: string): Finding {
   );
 }
 
-function policy(file: string): Finding {
-  if (!existsSync(file))
-    return ok("host policy", `none at ${file}; agents start the jobs of their own user`);
-  const { submitters } = readHostPolicy(file);
-  return ok("host policy", `${file} names ${submitters.length} submitters`);
+function policy(machineFile: string, trust: UpTrust | undefined): Finding {
+  const given = givenTo(trust);
+  if (existsSync(machineFile) || given !== undefined) {
+    const file = existsSync(machineFile) ? machineFile : (given ?? machineFile);
+    const { submitters } = readHostPolicy(file);
+    return ok("host policy", `${file} names ${submitters.length} submitters`);
+  }
+  const whose = trust === "namespace" ? "everybody in the namespace" : "their own user";
+  return ok("host policy", `none at ${machineFile}; agents start the jobs of ${whose}`);
 }
+
+const givenTo = (trust: UpTrust | undefined): string | undefined =>
+  typeof trust === "object" ? trust.policy : undefined;
 
 function payloads({ isEncrypted, usersFile = "/etc/passwd" }: MachinePlace): Finding {
   if (isEncrypted) return ok("payloads", "encrypted");

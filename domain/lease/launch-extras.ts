@@ -6,6 +6,7 @@
 import type { JobSpec } from "../job/job.ts";
 import type { InferenceFacts } from "../model/inference-facts.ts";
 import { jobModel } from "../job/job-model.ts";
+import type { HostId } from "../values/ids.ts";
 
 export const LAUNCH_EXTRAS = ["plan", "collectives", "inference", "engine"] as const;
 export type LaunchExtra = (typeof LAUNCH_EXTRAS)[number];
@@ -51,7 +52,18 @@ export interface ExtraFile {
 export interface LaunchExtras {
   readonly env: Readonly<Record<string, string>>;
   readonly files: readonly ExtraFile[];
+  /** Of the part `plan`: the host of the lease on which its rank 0 lies, where that is not the first. Ranks begin there, and `MASTER_ADDR` names it. */
+  readonly leadHost?: HostId;
 }
+
+/** With the lead first, the others as they are. */
+export const ledBy = <Part extends { readonly host: HostId }>(
+  parts: readonly Part[],
+  lead: HostId | undefined,
+): readonly Part[] => [
+  ...parts.filter(({ host }) => host === lead),
+  ...parts.filter(({ host }) => host !== lead),
+];
 
 /** What the file of that name says; undefined where there is none. */
 export const extraText = (extras: LaunchExtras | undefined, name: string): string | undefined =>

@@ -131,7 +131,7 @@ export interface Lease {
   readonly tenant: TenantId;
   /** For a job array: the number of its gangs that fit into these GPUs. One host, or one gang over several. */
   readonly slots?: number;
-  /** Sorted by host id; rank order follows it. */
+  /** Sorted by host id; rank order follows it, unless a plan begins on another host. */
   readonly gpus: readonly HostGpus[];
   /**
    * What each GPU takes of its host, where the ledger counts it and the job says more or less than the share. Only where the terms are not at

@@ -28,6 +28,8 @@ export const token = (value: number): Token => {
   return value as Token;
 };
 export const leaseId = (ofToken: Token): LeaseId => `lease-${ofToken}` as LeaseId;
+/** NaN of an id that no ledger gave. */
+export const tokenOf = (lease: LeaseId): number => Number(lease.slice("lease-".length));
 
 /** The cluster part of a host id. */
 export const clusterOf = (host: HostId): ClusterId => clusterId(host.slice(0, host.indexOf("/")));

@@ -6,14 +6,8 @@
  */
 
 import type { AmendAnswer } from "../../protocol/job.ts";
-import {
-  isChanged,
-  notAllowed,
-  noted,
-  readAmendment,
-  type OrderRefusal,
-  type ReadAmendment,
-} from "../job/amended.ts";
+import { isChanged, noted, readAmendment, type ReadAmendment } from "../job/amended.ts";
+import { notAllowed, type OrderRefusal } from "../job/order-refusal.ts";
 import { quiet } from "../steps.ts";
 import { exitOf } from "./array-requests.ts";
 import { changeRequests, type ArrayStep, type JobArray } from "./array-state.ts";

@@ -1,7 +1,7 @@
 /** @file Holds, suspends and requeues a job array: a hold lets running batches end, the others stop them and give all leases back. */
 
 import { authorIn, type GivenUp } from "../../protocol/job-orders.ts";
-import { notAllowed, type OrderRefusal } from "../job/amended.ts";
+import { notAllowed, type OrderRefusal } from "../job/order-refusal.ts";
 import { notRunning, UNNAMED, type NamedState } from "../job/paused.ts";
 import type { JobArray } from "./array-state.ts";
 import type { HeldLease } from "./held-lease.ts";

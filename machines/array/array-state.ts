@@ -43,6 +43,8 @@ interface ArrayIdentity {
 export interface ArrayEntry extends ArrayIdentity {
   /** The answer to the request with which it entered. */
   readonly entered: NotifyResult;
+  /** As orders have left them while it waited for other jobs; all that are to run when absent. */
+  readonly tasks?: TaskTable;
   readonly isHeld: boolean;
   readonly pause?: Pause;
   /** The fleet has asked what the job holds; `askedRun`: as which run. */

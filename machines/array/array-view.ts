@@ -13,7 +13,7 @@ import {
 } from "../../protocol/job.ts";
 import { liveSlots, type JobArray } from "./array-state.ts";
 import { batchOf } from "./held-lease.ts";
-import { firstFailed, taskPage } from "./task-table.ts";
+import { firstFailed, taskPage, type TaskTable } from "./task-table.ts";
 
 const SHOWN_FAILURES = 5;
 const SHOWN_LEASES = 20;
@@ -61,7 +61,7 @@ export function arrayView(array: JobArray): JobView {
 export const shownFailures = ({ tasks }: JobArray): readonly TaskView[] =>
   firstFailed(tasks, SHOWN_FAILURES);
 
-export const tasksView = ({ tasks }: JobArray, { from, count, state }: TaskQuery): TaskPage => ({
+export const tasksView = (tasks: TaskTable, { from, count, state }: TaskQuery): TaskPage => ({
   counts: tasks.counts,
   tasks: taskPage(tasks, {
     from: Math.max(0, Math.floor(from)),

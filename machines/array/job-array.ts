@@ -9,8 +9,7 @@
  * new, because its leases are its run's (docs/decisions/0011). Cost: O(leases) for each event.
  */
 
-import type { ArrayRule } from "../../domain/job/job.ts";
-import { selectedTasks } from "../../domain/job/task-ranges.ts";
+import { DOUBTED_GRANT_RULES } from "../../protocol/control-contract.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
 import { newsForFollowers, withFollower } from "../job/followers.ts";
@@ -33,21 +32,13 @@ import {
   openRequests,
   requestDelivered,
 } from "./array-requests.ts";
-import {
-  changeLease,
-  type ArrayCommand,
-  type ArrayEntry,
-  type ArrayEvent,
-  type ArrayStep,
-  type JobArray,
-} from "./array-state.ts";
+import type { ArrayCommand, ArrayEntry, ArrayEvent, ArrayStep, JobArray } from "./array-state.ts";
 import { giveUpLeases, holdArray, releaseArray } from "./array-paused.ts";
 import { hostsOf } from "./held-lease.ts";
+import { openTasks } from "./named-tasks.ts";
 import { cancelTasks, retryTasks } from "./task-orders.ts";
 import { resume } from "./task-pauses.ts";
 import { noteFailedStop, stopAgain } from "./task-stops.ts";
-import { changeTasks, endTask } from "./task-changes.ts";
-import { openTable, type TaskTable } from "./task-table.ts";
 
 export const arrayMachine: Machine<JobArray, ArrayEvent, ArrayCommand> = {
   step: stepArray,
@@ -60,7 +51,7 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
   const array: JobArray = {
     ...known,
     phase: { kind: "open" },
-    tasks: openTasks(entry.rule),
+    tasks: entry.tasks ?? openTasks(entry.rule),
     leases: new Map(),
     arrivals: new Map(),
     seen: new Set(),
@@ -80,17 +71,6 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     isStirred: true,
   };
   return memoize(earlyGrants.reduce(noteGrants, array));
-}
-
-/** Those that are not to run have ended before they began. */
-function openTasks(rule: ArrayRule): TaskTable {
-  const table = openTable(rule.count);
-  if (rule.tasks === undefined) return table;
-  const selected = new Set(selectedTasks(rule));
-  return changeTasks(table, (changes) => {
-    for (let task = 0; task < rule.count; task += 1)
-      if (!selected.has(task)) endTask(changes, task, { state: "cancelled" });
-  }).tasks;
 }
 
 function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): ArrayStep {
@@ -217,17 +197,25 @@ function takePreemption(array: JobArray, order: unknown): JobArray {
   }));
 }
 
-/** The fleet takes back the leases of a run that was reset. Their tasks are stopped here, and wait again. */
+/**
+ * The fleet takes back the leases of a run that was reset. Their tasks are stopped here, and wait again. Grants are among them that a reset told again in the
+ * moment of the question: nobody would speak of those once the fleet has freed them.
+ */
 function stopOrphans(array: JobArray): JobArray {
   const asked = runAsked(array.requests, array);
-  const orphans = [...array.leases.values()].filter(
+  const { leases, arrivals } = array;
+  const known = [
+    ...leases.values(),
+    ...(array.rules >= DOUBTED_GRANT_RULES ? arrivals.values() : []),
+  ];
+  const orphans = known.filter(
     ({ grant, preempt }) => grant.lease.runId !== asked && preempt === undefined,
   );
-  return orphans.reduce((before, held) => {
-    const { id: lease, seq } = held.grant.lease;
+  return orphans.reduce((before, { grant }) => {
+    const { id: lease, seq } = grant.lease;
     const reason = "the job was reset, and its new run asks for leases of its own";
     const preempt = { seq, lease, forJob: array.jobId, reason, graceMs: 0 };
-    return changeLease(before, { ...held, preempt });
+    return changeNamed(before, lease, (held) => ({ ...held, preempt }));
   }, array);
 }
 

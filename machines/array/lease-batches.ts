@@ -5,7 +5,7 @@
  * Cost: O(leases + tasks of the batch).
  */
 
-import { BULK_RULES } from "../../protocol/control-contract.ts";
+import { BULK_RULES, DOUBTED_LEASE_RULES } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { GangInput } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
@@ -78,6 +78,7 @@ function gangInput(array: JobArray, held: HeldLease, tasks: readonly number[]): 
     spec,
     grant,
     attempt: 1,
+    ...(rules >= DOUBTED_LEASE_RULES && { isLeaseAsked: true }),
     taskBatch: {
       seq: batchSeq,
       tasks,

@@ -7,11 +7,12 @@
 
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS, type FleetShape } from "../../domain/fleet/fleet.ts";
 import type { PendingCode } from "../../domain/values/codes.ts";
-import type { ClusterId, JobId } from "../../domain/values/ids.ts";
+import { tokenOf, type ClusterId, type JobId, type LeaseId } from "../../domain/values/ids.ts";
 import { queueName } from "../../domain/lease/queue-part.ts";
 import { gpuCountOf, type Reservation } from "../../domain/lease/lease.ts";
 import type { FleetAnswer } from "../../domain/lease/pending.ts";
 import { isMassSilence } from "../../scheduling/ledger/apply/apply.ts";
+import { isOwnToken, isRecovering } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 import type { HostStatus, Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { ClusterDescription, SilenceTerms } from "../../protocol/fleet.ts";
 import { clusterNamed } from "./orders.ts";
@@ -37,6 +38,10 @@ export function explainJob(ledger: Ledger, id: string): FleetAnswer {
     reason,
   };
 }
+
+/** Whether a lease is there, be it only that hosts have yet to confirm its end. While a fleet recovers, one that the lost ledger gave may be there as well. */
+export const mayHaveLease = (ledger: Ledger, id: LeaseId, nowMs: number): boolean =>
+  ledger.leases.has(id) || (isRecovering(ledger, nowMs) && !isOwnToken(ledger, tokenOf(id)));
 
 /** Reasons that the end of a lease may remove. */
 const WAITS_FOR_LEASES: ReadonlySet<PendingCode> = new Set([

@@ -9,9 +9,9 @@ import type { RunOrder, StopOrder, TaskBatch } from "../../protocol/agent-contra
 import type { Grant } from "../../protocol/job.ts";
 import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
-import type { LaunchExtras } from "../../domain/lease/launch-extras.ts";
+import { ledBy, type LaunchExtras } from "../../domain/lease/launch-extras.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
-import type { HostId } from "../../domain/values/ids.ts";
+import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 
 export interface GangInput {
   readonly jobId: RunOrder["jobId"];
@@ -28,6 +28,8 @@ export interface GangInput {
   readonly taskBatch?: TaskBatch;
   /** What was made for this run before its start. */
   readonly launchExtras?: LaunchExtras;
+  /** Where a host has no agent, the fleet is asked whether the lease is still there. */
+  readonly isLeaseAsked?: true;
 }
 
 /** Ids are unique among all gangs of a job. `run`, `stop` and `find-host` are answered by the event with the same id. */
@@ -55,6 +57,8 @@ export type GangCommand =
       readonly id: string;
       readonly host: HostId;
       readonly fleetWorkflowId: string;
+      /** To be asked about as well where no agent is found. */
+      readonly lease?: LeaseId;
     }
   /** Cancels the activities of these runs; each still ends with its answer. */
   | { readonly kind: "stop-watching"; readonly ids: readonly string[] };
@@ -166,7 +170,10 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     },
     attempt,
     host,
-    gang: lease.gpus.map((part) => ({ ...part, address: peers.get(part.host)?.address ?? "" })),
+    gang: ledBy(lease.gpus, launchExtras?.leadHost).map((part) => ({
+      ...part,
+      address: peers.get(part.host)?.address ?? "",
+    })),
     run: spec.run,
     ...(spec.model !== undefined && { model: spec.model }),
     ...(spec.batch !== undefined && { batch: spec.batch }),

@@ -3,7 +3,7 @@
  *
  * A silent host is asked again after a pause that doubles from two seconds to five minutes. An order to stop goes to the agent's
  * last known address; an agent that restarted since has another one, so an order that fails is repeated where the fleet says that the agent is
- * now, at most three times.
+ * now, at most three times. Where the fleet has no agent for the host, and has let go of the lease, the host is as good as fenced.
  */
 
 import type { Step } from "../machine.ts";
@@ -134,13 +134,21 @@ export function stoppedPart(gang: Gang, { id, outcome }: Answer<"stopped">): Gan
   return quiet(endFailing(stopped, host));
 }
 
-export function foundAgent(gang: Gang, { id, agent }: Answer<"found">, nowMs: number): GangStep {
+export function foundAgent(
+  gang: Gang,
+  { id, agent, isLeaseGone }: Answer<"found">,
+  nowMs: number,
+): GangStep {
   const part = gang.parts.find(
     ({ watch, stop }) =>
       (watch.kind === "finding" && watch.id === id) || isDoing(stop, "finding", id),
   );
   if (part === undefined) return quiet(gang);
   const { host, watch, stop } = part;
+  if (isLeaseGone === true) {
+    const idle = watch.kind === "finding" ? pause(gang, part, nowMs, part) : gang;
+    return quiet({ ...idle, fenced: new Set([...gang.fenced, host]) });
+  }
   const known =
     agent === null ? gang : { ...gang, agents: new Map([...gang.agents, [host, agent]]) };
   if (watch.kind !== "finding" || watch.id !== id)
@@ -203,10 +211,11 @@ function call(
 
 function search(gang: Gang, host: HostId, change: (id: string) => Partial<HostPart>): GangStep {
   const { id, state } = nextId(gang);
-  const { fleetWorkflowId } = gang.input;
+  const { fleetWorkflowId, isLeaseAsked, grant } = gang.input;
+  const lease = isLeaseAsked === true ? { lease: grant.lease.id } : {};
   return {
     state: changePart(state, host, change(id)),
-    commands: [{ kind: "find-host", id, host, fleetWorkflowId }],
+    commands: [{ kind: "find-host", id, host, fleetWorkflowId, ...lease }],
   };
 }
 

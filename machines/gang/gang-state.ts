@@ -21,7 +21,7 @@ export interface Gang {
   readonly agents: Agents;
   /** Where the agents were when the gang started. */
   readonly peers: Agents;
-  /** In rank order. */
+  /** By host id. */
   readonly parts: readonly HostPart[];
   /** In the order in which the parts ended. */
   readonly ends: ReadonlyMap<HostId, HostEnd>;
@@ -74,6 +74,8 @@ export type GangEvent =
       readonly host: HostId;
       /** Null when no agent has registered for the host. */
       readonly agent: AgentAddress | null;
+      /** The fleet has no such lease any more: the host has confirmed its end, or was fenced. */
+      readonly isLeaseGone?: true;
     };
 
 /** The answers to commands. */

@@ -17,6 +17,7 @@ import { isFields } from "../../lib/fields.ts";
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
 import type { AmendedSoFar, Job, JobCommand, SearchMark } from "./job-state.ts";
+import { notAllowed, type OrderRefusal } from "./order-refusal.ts";
 import { exitOf } from "./outside.ts";
 import { withoutPending } from "./waiting.ts";
 
@@ -33,11 +34,6 @@ export interface ReadAmendment {
   readonly changes: readonly ChangedSetting[];
   readonly by: string;
   readonly proof?: string;
-}
-
-export interface OrderRefusal {
-  readonly code: "BAD_INPUT" | "NOT_ALLOWED";
-  readonly message: string;
 }
 
 export const NOT_AMENDED: AmendedSoFar = { count: 0, last: [], proofs: [] };
@@ -151,5 +147,3 @@ export function noted(
     ],
   };
 }
-
-export const notAllowed = (message: string): OrderRefusal => ({ code: "NOT_ALLOWED", message });

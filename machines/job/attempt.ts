@@ -11,7 +11,7 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import { clusterOf, type HostId, type Token } from "../../domain/values/ids.ts";
 import type { AttemptView, Grant } from "../../protocol/job.ts";
 import type { GivenUp } from "../../protocol/job-orders.ts";
-import { MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
+import { DOUBTED_LEASE_RULES, MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
 import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { calledOff, type GangEnd } from "../gang/gang-end.ts";
@@ -23,7 +23,7 @@ import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
 import { finish } from "./job-end.ts";
-import { attemptView } from "./job-view.ts";
+import { attemptView, ledAttempt } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
 import { stopReasonOf } from "./paused.ts";
@@ -75,6 +75,7 @@ export function granted(job: Job, grant: Grant, nowMs: number): JobStep {
           gpus: lease.gpus,
           attempt,
           parts: marked.extras,
+          mayLead: true,
           ...(former !== undefined && { former }),
         },
       },
@@ -94,12 +95,14 @@ export function prepared(
   { grant, report }: { readonly grant: Grant; readonly report: LaunchExtrasReport | null },
   nowMs: number,
 ): Job {
-  const { env, files, notes } = report ?? withoutExtras(job);
+  const { env, files, leadHost, notes } = report ?? withoutExtras(job);
+  const launchExtras = { env, files, ...(leadHost !== undefined && { leadHost }) };
   const noted = changeAttempt(polishLater(job, report, nowMs), (attempt) => ({
     ...attempt,
+    gpus: ledAttempt(attempt.gpus, leadHost),
     launchExtras: notes,
   }));
-  return enter(noted, { kind: "ready", grant, launchExtras: { env, files } });
+  return enter(noted, { kind: "ready", grant, launchExtras });
 }
 
 const withoutExtras = ({ extras }: Job): LaunchExtrasReport => ({
@@ -119,7 +122,7 @@ export function ready(
   { grant, launchExtras }: Extract<Stage, { readonly kind: "ready" }>,
   nowMs: number,
 ): JobStep {
-  const { spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
+  const { rules, spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
   const formerTokens = tokensElsewhere(job);
   if (spec === undefined) return quiet(job);
   if (isCalledOff(job)) return quiet(settle(job, calledOff(nowMs)));
@@ -130,6 +133,7 @@ export function ready(
     spec,
     grant,
     attempt: attempts.length,
+    ...(rules >= DOUBTED_LEASE_RULES && { isLeaseAsked: true as const }),
     ...(suspendedRunMs > 0 && { ranMs: suspendedRunMs }),
     ...(formerTokens.length > 0 && { formerTokens }),
     ...(launchExtras !== undefined && { launchExtras }),

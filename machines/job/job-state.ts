@@ -24,6 +24,7 @@ import type {
   JobResult,
   JobState,
   PreemptOrder,
+  TaskOrder,
 } from "../../protocol/job.ts";
 import type { GivenUp, Moving, Pause } from "../../protocol/job-orders.ts";
 import type { PredecessorNews, PredecessorView } from "../../protocol/predecessors.ts";
@@ -34,6 +35,7 @@ import type {
   LaunchExtrasReport,
   PolishOrder,
 } from "../../protocol/launch-extras-contract.ts";
+import type { TaskTable } from "../array/task-table.ts";
 import type { GangCommand } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
 import type { Gang, GangAnswer, StopReason } from "../gang/gang-state.ts";
@@ -71,6 +73,8 @@ export interface Job extends JobIdentity {
   readonly predecessors: readonly PredecessorView[];
   /** When all of those had come; its age at the fleet counts from then. */
   readonly eligibleAtMs?: number;
+  /** Of an array that waits for other jobs, or has waited for them. */
+  readonly tasks?: TaskTable;
   readonly followers: Followers;
   /** Why the fleet has not granted the request yet, as far as the job was told. */
   readonly pending?: PendingReason;
@@ -288,6 +292,8 @@ export type JobEvent =
   | { readonly kind: "requeue"; readonly order: unknown }
   | { readonly kind: "move"; readonly order: unknown }
   | { readonly kind: "amend"; readonly order: unknown }
+  | { readonly kind: "cancel-tasks"; readonly order: TaskOrder }
+  | { readonly kind: "retry-tasks"; readonly order: TaskOrder }
   | { readonly kind: "cancel" }
   | { readonly kind: "kill" }
   | { readonly kind: "told"; readonly id: number; readonly result: NotifyResult }
@@ -326,6 +332,8 @@ export type JobCommand =
       /** Who is to be told; absent where they know it. */
       readonly follower?: JobId;
     }
+  /** From now on people give orders to its tasks, before it is an array. */
+  | { readonly kind: "hear-task-orders" }
   /** Says for lists why it waits before any fleet knows of it; null: it does not any more. */
   | { readonly kind: "waits"; readonly reason: PendingReason | null }
   /** Answered by `lease`. */

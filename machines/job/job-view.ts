@@ -1,9 +1,11 @@
 /** @file What a job shows of itself: the answer to its query, the view of one attempt, and why it waits without a fleet. */
 
 import type { PendingReason } from "../../domain/lease/pending.ts";
+import { ledBy, type LaunchExtras } from "../../domain/lease/launch-extras.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { AttemptView, Grant, JobView } from "../../protocol/job.ts";
 import { cellsView, presentFleet } from "./cells.ts";
+import { earlyTasksView } from "./early-tasks.ts";
 import type { AmendedSoFar, Job } from "./job-state.ts";
 
 export function jobView(job: Job): JobView {
@@ -11,6 +13,7 @@ export function jobView(job: Job): JobView {
   const ring = cellsView(cells);
   const { predecessors: after } = job;
   const given = job.grant?.lease.id;
+  const array = earlyTasksView(job);
   const isBegun = given === undefined || attempts.some(({ leaseId }) => leaseId === given);
   return {
     jobId,
@@ -23,6 +26,7 @@ export function jobView(job: Job): JobView {
     submittedAtMs,
     ...(after.length > 0 && { after }),
     attempts,
+    ...(array !== undefined && { array }),
     ...(!isBegun && { grantedLease: given }),
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(job.amended),
@@ -68,6 +72,19 @@ export function attemptView(
     ...(bandwidth !== undefined && { bandwidth }),
     reason,
   };
+}
+
+/** The hosts of a run whose ranks begin on this one. */
+export function ledAttempt(
+  gpus: AttemptView["gpus"],
+  lead: LaunchExtras["leadHost"],
+): AttemptView["gpus"] {
+  let nextRank = 0;
+  return ledBy(gpus, lead).map((part) => {
+    const ranks = part.ranks.map((_, index) => nextRank + index);
+    nextRank += ranks.length;
+    return { ...part, ranks };
+  });
 }
 
 export const noFleet = (fleet: string, message: string): PendingReason => ({

@@ -33,6 +33,7 @@ import {
 } from "./attempt.ts";
 import { amendJob, NOT_AMENDED } from "./amended.ts";
 import { openCells } from "./cells.ts";
+import { openEarlyTasks, orderEarlyTasks } from "./early-tasks.ts";
 import { NO_FOLLOWERS, newsForFollowers, withFollower } from "./followers.ts";
 import { following, looked, openPredecessors, takeNews, waitingReason } from "./predecessors.ts";
 import { askedBy, changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
@@ -181,6 +182,9 @@ function take(
       return quiet(moved(job, event.order, nowMs));
     case "amend":
       return amendJob(job, event.order, nowMs);
+    case "cancel-tasks":
+    case "retry-tasks":
+      return quiet(orderEarlyTasks(job, event));
     case "cancel":
       return quiet({ ...job, reason: job.reason ?? "cancelled" });
     case "kill":
@@ -245,7 +249,7 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
   const read: Job = { ...heard, spec, isHeld, rules };
   return andThen(markEntry(read), (marked) => {
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
-    if (spec.after !== undefined) return quiet(follow(ready, { spec, rules, nowMs }));
+    if (spec.after !== undefined) return follow(ready, { spec, rules, nowMs });
     if (spec.array !== undefined) return quiet(enter(marked, { kind: "array", notified, rules }));
     if (notified.kind === "silent") return quiet(enter(ready, { kind: "unasked" }));
     const lateMs = rules >= PATIENT_RULES ? job.requestedAtMs - job.submittedAtMs : 0;
@@ -261,15 +265,17 @@ function follow(
     rules,
     nowMs,
   }: { readonly spec: JobSpec; readonly rules: number; readonly nowMs: number },
-): Job {
+): JobStep {
   const predecessors = openPredecessors(spec, job.jobId);
   const pending = waitingReason(predecessors);
   // As its search attribute says: set by the client from the file alone, or just now.
   const shown = (job.isListed ? spec.isHeld : job.isHeld) ? "held" : "pending";
-  return enter(
-    { ...job, predecessors, pending, shown },
+  const early = openEarlyTasks(spec, rules);
+  const state = enter(
+    { ...job, ...early, predecessors, pending, shown },
     { kind: "following", rules, lookAtMs: nowMs, isKnown: false },
   );
+  return { state, commands: early.tasks === undefined ? [] : [{ kind: "hear-task-orders" }] };
 }
 
 /** Those that wait for its start hear of its first grant. */

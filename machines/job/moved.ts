@@ -11,7 +11,7 @@ import { isFields } from "../../lib/fields.ts";
 import { MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
 import { authorIn, type MoveOrder } from "../../protocol/job-orders.ts";
 import type { MoveAnswer } from "../../protocol/job.ts";
-import { notAllowed, type OrderRefusal } from "./amended.ts";
+import { notAllowed, type OrderRefusal } from "./order-refusal.ts";
 import { presentFleet } from "./cells.ts";
 import type { Job } from "./job-state.ts";
 

@@ -19,6 +19,7 @@ import {
 import { isFields } from "../../lib/fields.ts";
 import type { Step } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
+import { isWithoutTasks } from "./early-tasks.ts";
 import { ask } from "./fleet-conversation.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
@@ -60,6 +61,7 @@ export function looked(
 export function following(job: Job, stage: Following, nowMs: number): JobStep {
   if (job.reason !== undefined) return quiet(endWaiting(job));
   const { predecessors, spec, isHeld } = job;
+  if (isWithoutTasks(job)) return goOn(job, stage, nowMs);
   const lost = predecessors.find(({ verdict }) => verdict === "failed");
   if (lost !== undefined && spec?.mayFollowFailure !== true) return endWithout(job, lost);
   if (predecessors.every(({ verdict }) => verdict !== "open")) return goOn(job, stage, nowMs);
@@ -70,7 +72,7 @@ export function following(job: Job, stage: Following, nowMs: number): JobStep {
     : quiet(job);
 }
 
-/** All have come: the job is a new one for its fleet from now on. */
+/** All have come, or nobody wants its tasks any more: the job is a new one for its fleet from now on. */
 function goOn(job: Job, { rules }: Following, nowMs: number): JobStep {
   const eligible = { ...withoutPending(job), eligibleAtMs: nowMs, requestedAtMs: nowMs };
   const isArray = job.spec?.array !== undefined;

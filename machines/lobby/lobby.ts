@@ -8,12 +8,7 @@
  */
 
 import { JOB_CLASSES } from "../../domain/job/job.ts";
-import {
-  unpackRow,
-  packRow,
-  type CarriedLobby,
-  type LobbyInput,
-} from "../../protocol/lobby-contract.ts";
+import { packRow, type CarriedLobby, type LobbyInput } from "../../protocol/lobby-contract.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import { endCalls, useCredits } from "./credits.ts";
@@ -30,7 +25,8 @@ import {
   type LobbyEvent,
   type LobbyStep,
 } from "./lobby-state.ts";
-import { carriedQueue, isSmall, openQueue, queueOf } from "./queue.ts";
+import { readCarried, readFormer } from "./carried.ts";
+import { carriedQueue, isSmall, openQueue } from "./queue.ts";
 import { endReport, reportDueAtMs, tellFleet } from "./reports.ts";
 import {
   endKeeping,
@@ -56,12 +52,14 @@ export const lobbyMachine: Machine<Lobby, LobbyEvent, LobbyCommand> = {
 
 /** `runId`: of the workflow. */
 export function openLobby(
-  { fleet, tenant, carried, former = [] }: LobbyInput,
+  { fleet, tenant, carried, isMusterDue, ...input }: LobbyInput,
   runId: string,
   nowMs: number,
 ): Lobby {
-  const queues = new Map((carried?.queues ?? []).map((each) => [each.class, queueOf(each)]));
-  const { reported } = carried ?? {};
+  const read = readCarried(carried);
+  const former = readFormer(input.former);
+  const queues = new Map(read.queues.map((each) => [each.class, each]));
+  const { reported, credits, called, returned, reports, unused, nextId } = read;
   return {
     fleet,
     tenant,
@@ -71,24 +69,20 @@ export function openLobby(
       interactive: queues.get("interactive") ?? openQueue("interactive"),
       training: queues.get("training") ?? openQueue("training"),
     },
-    credits: carried?.credits ?? [],
-    called: new Map(
-      (carried?.called ?? []).map(([credit, row, atMs, isOvertaken]) => [
-        credit.number,
-        { credit, row: unpackRow(row), atMs, ...(isOvertaken && { isOvertaken }) },
-      ]),
-    ),
-    returned: carried?.returned ?? [],
+    credits,
+    called: new Map(called.map((call) => [call.credit.number, call])),
+    returned,
     former,
-    isMusterDue: false,
+    // Nobody knows whom the rows meant that could not be read.
+    isMusterDue: read.isTorn || isMusterDue === true,
     // After an end by hand the fleet may know better, or worse.
     ...(reported !== undefined && former.length === 0 && { reported }),
-    reports: carried?.reports ?? 0,
+    reports,
     tellAtMs: 0,
     retryAtMs: 0,
     busyAtMs: nowMs,
-    unused: { now: [], before: carried?.unused ?? [] },
-    nextId: carried?.nextId ?? 1,
+    unused: { now: [], before: unused },
+    nextId,
     runId,
     spent: { events: 0, bytes: 0 },
     isStirred: true,
@@ -220,6 +214,7 @@ function continued(lobby: Lobby): Lobby {
     fleet,
     tenant,
     ...(former.length > 0 && { former }),
+    ...(lobby.isMusterDue && { isMusterDue: true }),
     carried: {
       queues: JOB_CLASSES.map((name) => carriedQueue(queues[name])),
       credits,

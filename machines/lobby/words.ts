@@ -27,7 +27,7 @@ export const isLeave = (value: unknown): value is LobbyLeave =>
   isCount(value["seq"]) &&
   isClass(value["class"]);
 
-const isRow = (value: unknown): value is LobbyRow =>
+export const isRow = (value: unknown): value is LobbyRow =>
   isFields(value) &&
   isLeave(value) &&
   isCount(value["round"]) &&
@@ -35,12 +35,14 @@ const isRow = (value: unknown): value is LobbyRow =>
   Number.isFinite(value["priority"]) &&
   Number.isFinite(value["submittedAtMs"]);
 
-const isCredit = (value: unknown): value is LobbyCredit =>
+export const isCredit = (value: unknown): value is LobbyCredit =>
   isFields(value) && isCount(value["number"]) && isClass(value["class"]);
 
-const isClass = (value: unknown): value is JobClass => JOB_CLASSES.some((name) => name === value);
+export const isClass = (value: unknown): value is JobClass =>
+  JOB_CLASSES.some((name) => name === value);
 
-const isId = (value: unknown): boolean =>
+export const isId = (value: unknown): value is string =>
   typeof value === "string" && value.length > 0 && value.length <= MAX_ID;
 
-const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) >= 0;

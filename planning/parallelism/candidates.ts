@@ -9,11 +9,12 @@
 
 import { divisorsOf } from "../../lib/divisors.ts";
 import { byGroup, byStage, type Grid } from "./arrange.ts";
+import { boundsOnce } from "./bounds-once.ts";
 import { isReplicasAlone, type Framework } from "./framework.ts";
 import type { PlanModel } from "./models.ts";
 import { unitsOf, type PlanSite, type Unit } from "./site.ts";
 import type { LayerSums, Split } from "./split.ts";
-import { isHeldEverywhere, stageBounds, type OpenSplit } from "./stage-bounds.ts";
+import { isHeldEverywhere, stageBounds } from "./stage-bounds.ts";
 import { memoryModes } from "./stage-memory.ts";
 import { stepTime, type StepTime } from "./step-time.ts";
 
@@ -66,6 +67,13 @@ export interface Degrees {
   /** Of replicas that share out each sequence, those worth a try; 1: none do. */
   readonly contexts: readonly number[];
 }
+
+export const degreesKey = ({
+  width,
+  stages,
+  replicas,
+  experts = 1,
+}: Omit<Degrees, "contexts">): string => `${width}/${stages}/${replicas}/${experts}`;
 
 /** Choices of degrees of one tensor parallel degree, and the units on which they lie. */
 export interface DegreesOfWidth {
@@ -207,7 +215,8 @@ function bestOfContexts(
   const samples = batch / (degrees.replicas / contexts);
   const open = { ...degrees, ...(contexts > 1 && { contexts }) };
   const arrangements = plainArrangements(site, open, units);
-  const boundsOf = boundsOnce(search);
+  const { sums } = search;
+  const boundsOf = boundsOnce(search.request, (laid) => stageBounds(laid, site, sums));
   for (const microBatch of divisorsOf(samples, mostMicroBatch)) {
     for (const [arrangement, cells] of arrangements) {
       const laid = { ...open, microBatch, microBatches: samples / microBatch, cells };
@@ -297,30 +306,6 @@ function equalBounds({ layers }: PlanModel, count: number): readonly number[] {
   return Array.from({ length: count + 1 }, (_, run) =>
     run === 0 ? 0 : run === count ? layers.length : 1 + run * blocks,
   );
-}
-
-/** On hosts that are alike, bounds do not depend on the arrangement. */
-function boundsOnce({
-  request: { site, model, budget },
-  sums,
-}: Search): (open: OpenSplit) => readonly number[] | undefined {
-  const boundsFor = (open: OpenSplit): readonly number[] | undefined => {
-    budget?.spend(model.layers.length + open.cells.length);
-    return stageBounds(open, site, sums);
-  };
-  const [first] = site.hosts;
-  const isUniform = site.hosts.every(
-    ({ teraflops, memoryGiB }) => teraflops === first?.teraflops && memoryGiB === first.memoryGiB,
-  );
-  const known = new Map<string, readonly number[] | undefined>();
-  return (open) => {
-    if (!isUniform) return boundsFor(open);
-    const { microBatch, isRecomputing, isRecomputingScores, shards } = open;
-    const key = [microBatch, isRecomputing, isRecomputingScores, open.isSharded, shards].join();
-    if (known.has(key)) budget?.spend(1);
-    else known.set(key, boundsFor(open));
-    return known.get(key);
-  };
 }
 
 /** Each with its words. */

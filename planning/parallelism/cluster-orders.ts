@@ -30,6 +30,29 @@ export function clusterOrders(
   return orders.slice(1).map((order) => order.flatMap((at) => clusters[at] ?? []));
 }
 
+/** Of all hosts' kinds (cluster, GPU type and size) where these are few; else of clusters alone. */
+export function kindOrders(site: PlanSite, units: readonly Unit[]): readonly (readonly Unit[])[] {
+  const byKind = new Map<string, Unit[]>();
+  for (const unit of units) {
+    const { cluster, gpuType, gpuCount } = site.hosts[unit.host] ?? NOBODY;
+    const key = `${cluster}/${gpuType}/${gpuCount}`;
+    const held = byKind.get(key);
+    if (held === undefined) byKind.set(key, [unit]);
+    else held.push(unit);
+  }
+  const kinds = [...byKind.values()];
+  const orders = clusterOrders(site, units);
+  if (kinds.length > MOST_KINDS) return orders;
+  const names = kinds.map((_, at) => String(at));
+  const sorted = distinctOrders(names, MOST_ORDERS).map((order) =>
+    order.flatMap((at) => kinds[at] ?? []),
+  );
+  return [...orders, ...sorted];
+}
+
+const MOST_KINDS = 3;
+const NOBODY = { cluster: "", gpuType: "", gpuCount: 0 };
+
 /** Whether all pairs of clusters have the same way between them. */
 function isEvenlyLinked(site: PlanSite, clusters: readonly (readonly Unit[])[]): boolean {
   const hosts = clusters.flatMap(([unit]): PlanHost[] => {

@@ -7,19 +7,23 @@
  */
 
 import type { Candidate, Search } from "./candidates.ts";
+import type { Player } from "./player.ts";
 import { isHeldEverywhere, shiftedBy } from "./stage-bounds.ts";
 import { range, type LayerSums, type Split } from "./split.ts";
-import { playedStep } from "./step-time.ts";
 
-/** `isPaid` is asked before each step is played; the search ends where it says no. */
+export interface LayerMoves {
+  readonly player: Player;
+  /** Between stages so far apart at most; absent: any. */
+  readonly furthest?: number;
+}
+
 export function withMovedLayers(
   start: Candidate,
-  { request: { site, onCandidate }, sums }: Search,
-  isPaid: () => boolean,
+  { request: { site }, sums }: Search,
+  { player: { play, isSpent }, furthest = Infinity }: LayerMoves,
 ): Candidate {
   const { stages } = start.split;
   let best = start;
-  let isSpent = false;
   /** Whether moving these borders by so much helps, as often as it does. */
   const hasMoved = (borders: readonly [number, number], by: number): boolean => {
     let isAny = false;
@@ -27,16 +31,13 @@ export function withMovedLayers(
       const split = shiftedBy(best.split, borders, by);
       if (split === undefined || !isHeldEverywhere(split, site, sums)) return isAny;
       if (hasNoBlock(split, sums)) return isAny;
-      isSpent ||= !isPaid();
-      if (isSpent) return isAny;
-      const time = playedStep(split, { site, sums });
-      if (time.totalMs >= best.time.totalMs - 1e-9) return isAny;
-      onCandidate?.(split, time);
+      const time = play(split, best.time.totalMs - 1e-9);
+      if (time === undefined) return isAny;
       best = { ...best, split, time };
       isAny = true;
     }
   };
-  for (let apart = 1; apart < stages && !isSpent;) {
+  for (let apart = 1; apart < stages && apart <= furthest && !isSpent();) {
     let isAny = false;
     for (let first = 1; first + apart <= stages; first += 1)
       for (const by of [-1, 1]) if (hasMoved([first, first + apart - 1], by)) isAny = true;
@@ -46,5 +47,5 @@ export function withMovedLayers(
 }
 
 /** A first stage of the embedding alone keeps what Megatron-LM's published formulas do not count, so nobody can hold its memory against them. */
-const hasNoBlock = (split: Split, { attentionLayers }: LayerSums): boolean =>
+export const hasNoBlock = (split: Split, { attentionLayers }: LayerSums): boolean =>
   (attentionLayers.at(-1) ?? 0) > 0 && range(attentionLayers, 0, split.bounds[1] ?? 0) === 0;

@@ -1,7 +1,8 @@
 /**
  * @file A parallelism plan as the JSON document that a launcher reads: the work of each rank, its peers, and the launchers' own arguments.
  *
- * Ranks are numbered like the job's processes (host after host, GPU after GPU). Megatron-LM and DeepSpeed number tensor first, then data,
+ * Ranks are numbered like the job's processes: host after host, GPU after GPU, from the host of the first stage's first unit on, so that Megatron-LM's rank 0 is on the host that
+ * `MASTER_ADDR` names. Megatron-LM and DeepSpeed number tensor first, then data,
  * then pipeline, experts inside data, so the rank with the same work has another number there: `megatronRank` is that process's RANK.
  */
 
@@ -17,7 +18,7 @@ import {
 } from "./megatron-arguments.ts";
 import type { TrainingPlan } from "./plan.ts";
 import { deepspeedConfig, fsdp2Settings, type Fsdp2Settings } from "./sharded-arguments.ts";
-import type { PlanSite } from "./site.ts";
+import type { PlanSite, Unit } from "./site.ts";
 import { contextDegree, expertDegree } from "./split.ts";
 
 export interface PlanDocument {
@@ -51,6 +52,8 @@ export interface PlanDocument {
     readonly runs?: readonly (readonly [firstLayer: number, layers: number])[];
     readonly memoryGiB: number;
   }[];
+  /** In the order of ranks; `MASTER_ADDR` is the first. */
+  readonly hosts: readonly string[];
   readonly ranks: readonly PlanRank[];
   readonly groups: {
     readonly tensor: readonly (readonly number[])[];
@@ -85,14 +88,21 @@ export interface PlanRank {
   readonly megatronRank: number;
 }
 
+export interface PlannedLaunch {
+  /** Whether processes are numbered from the host of the first stage on; else from the site's first one. */
+  readonly isLed?: boolean;
+}
+
 export function planDocument(
   plan: TrainingPlan,
   site: PlanSite,
   shape: TransformerShape | undefined,
+  { isLed = true }: PlannedLaunch = {},
 ): PlanDocument {
   const { split } = plan;
   const { stages, replicas, width } = split;
   const contexts = contextDegree(split);
+  const { hosts, rankOf } = rankOrder(site, (isLed ? split.cells[0]?.host : undefined) ?? 0);
   const ranks: PlanRank[] = [];
   /** By stage and tensor rank: all that sum gradients. */
   const summing: number[][] = [];
@@ -105,7 +115,7 @@ export function planDocument(
       if (unit === undefined) continue;
       const group: number[] = [];
       for (let tensorRank = 0; tensorRank < width; tensorRank += 1) {
-        const rank = unit.firstRank + tensorRank;
+        const rank = rankOf(unit) + tensorRank;
         group.push(rank);
         stageGroups[tensorRank]?.push(rank);
         pipeline[replica * width + tensorRank]?.push(rank);
@@ -149,6 +159,7 @@ export function planDocument(
       ...(runs.length > 1 && { runs: runs.map(([from, to]) => [from, to - from] as const) }),
       memoryGiB: Number(memoryGiB.toFixed(2)),
     })),
+    hosts,
     ranks: ranks.sort((a, b) => a.rank - b.rank),
     groups: {
       tensor,
@@ -165,6 +176,30 @@ export function planDocument(
     idleGpus: idleGpus(split, site),
     assumed: assumedLinks(site),
     notes: plan.framework === "megatron" && shape !== undefined ? megatronNotes(shape) : [],
+  };
+}
+
+/** Hosts with this one first, and the rank of a unit's first GPU among theirs. */
+function rankOrder(
+  site: PlanSite,
+  first: number,
+): { readonly hosts: readonly string[]; readonly rankOf: (unit: Unit) => number } {
+  const order = [first, ...site.hosts.keys()].filter((host, at) => at === 0 || host !== first);
+  /** By host: its first rank among the site's, and here. */
+  const [among, here] = [new Map<number, number>(), new Map<number, number>()];
+  for (const [hosts, firstRanks] of [
+    [site.hosts.keys(), among],
+    [order, here],
+  ] as const) {
+    let rank = 0;
+    for (const host of hosts) {
+      firstRanks.set(host, rank);
+      rank += site.hosts[host]?.gpuCount ?? 0;
+    }
+  }
+  return {
+    hosts: order.map((host) => site.hosts[host]?.id ?? ""),
+    rankOf: ({ host, firstRank }) => (here.get(host) ?? 0) + firstRank - (among.get(host) ?? 0),
   };
 }
 

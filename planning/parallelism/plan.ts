@@ -1,11 +1,11 @@
 /**
  * @file Plans the training of a model on given GPUs: data × pipeline × tensor parallel degrees, micro-batch, stages, and the GPU of each stage.
  *
- * The plain splits of candidates.ts come first. The best few are arranged again in two levels and improved by swapping units while the
- * predicted step gets shorter, and their steps are played on the links (step-timeline.ts). The shortest step wins; ties go to fewer stages, then
- * fewer replicas.
+ * The plain splits of candidates.ts come first. The best few are improved by swapping units while the predicted step gets shorter; on many GPUs, or unlike ones, they are arranged again in two
+ * levels before. Then steps are played on the links: on many GPUs those of the best few; on few those of all further plain splits whose floors are below the best (further-splits.ts), and layers
+ * of the best few move. The shortest step wins; ties go to fewer stages, then fewer replicas.
  * Source: SpiderFlow §4.2 (min T_comp + α T_dp + β T_pp); the degrees of tensor parallelism and the memory limit are ours.
- * Cost: that of the candidates; `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
+ * Cost: that of the candidates and of the played steps; on many GPUs `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
  */
 
 import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
@@ -14,6 +14,7 @@ import type { Random } from "../../lib/random.ts";
 import { twoLevels, type Grid } from "./arrange.ts";
 import {
   byTime,
+  degreesKey,
   degreesOf,
   evaluated,
   isBetter,
@@ -27,8 +28,11 @@ import { clusterOrders } from "./cluster-orders.ts";
 import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
+import { hasFewInClusters, playedFurther } from "./further-splits.ts";
 import { shortfall } from "./plan-shortfall.ts";
-import { plainOrders, played, playedShifts, playedSwaps } from "./played-choice.ts";
+import { withKickedLayers } from "./kicked-layers.ts";
+import { playersByEstimates, playersByFloors } from "./player.ts";
+import { plainOrders, played, playedDescents, playedShifts, playedSwaps } from "./played-choice.ts";
 import { sampled } from "./sampled-choice.ts";
 import { instancesProblem, unitsOf, type Unit } from "./site.ts";
 import {
@@ -101,23 +105,33 @@ export interface PlanStats {
 }
 
 const FINALISTS = 5;
+/** On few GPUs, choices of degrees whose units change places and whose layers move in the end; on many the best one. */
+const LAST_FEW = 3;
+/** Of played steps: moments × units. */
+const KICKED_WORK = 4e6;
 const SWAP_ATTEMPTS = 1_500;
 /** Of the layers of a split's stages, by what they send. */
 const LEVELLINGS = 3;
 /** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
 const SWAP_CELLS = 24_000;
+/** The same on few GPUs, where hosts in other orders are looked at beside. */
+const FEW_SWAP_CELLS = 8_000;
+interface PlanSearch extends Search {
+  readonly request: PlanRequest;
+}
+
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
   const instances = instancesProblem(site.hosts);
   if (instances !== undefined) return { kind: "blocked", message: instances };
   const sums = layerSums(model, frameworkOn(site, request.framework));
-  const search: Search = { request, sums, tried: 0 };
+  const search: PlanSearch = { request, sums, tried: 0 };
   let tooLarge = 0;
   const byDegrees = new Map<string, Candidate>();
   /** The same degrees with sequences shared out otherwise. */
   const further: Candidate[] = [];
   const keep = (candidate: Candidate): void => {
-    const key = degreesKey(candidate);
+    const key = degreesKey(candidate.split);
     const held = byDegrees.get(key);
     if (held === undefined || isBetter(candidate, held)) byDegrees.set(key, candidate);
   };
@@ -129,38 +143,48 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
       further.push(...less);
     }
   const programmes: ("optimal" | "feasible")[] = [];
-  const finalists = [...byDegrees.values()].sort(byTime).slice(0, FINALISTS);
-  for (const finalist of finalists) {
-    const { split } = finalist;
-    const all = unitsOf(site, split.width);
-    const units = all?.length === split.cells.length ? all : split.cells;
-    const arranged = await twoLevels(gridOf(split, sums), {
-      site,
-      units,
-      random: random.stream(
-        `${split.width}/${split.stages}/${split.replicas}${split.experts === undefined ? "" : `/${split.experts}`}`,
-      ),
-      ...(solver !== undefined && { solver }),
-    });
-    programmes.push(...(arranged?.programmes ?? []));
-    const starts = [reordered(search, finalist, units)];
-    const given =
-      request.bounds === undefined || split.runs !== undefined
-        ? undefined
-        : { ...split, bounds: request.bounds };
-    if (given?.bounds.length === split.bounds.length && isHeldEverywhere(given, site, sums))
-      starts.push(timed(search, given, finalist.arrangement));
-    if (arranged !== undefined) {
-      const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
-      if (again !== undefined) starts.push(again);
-    }
-    for (const start of starts) keep(swapped(search, start));
+  const sorted = [...byDegrees.values()].sort(byTime);
+  const isFew = hasFewInClusters(site);
+  const again = isFew && !hasUnlikeHosts(site) ? 0 : FINALISTS;
+  for (const finalist of sorted.slice(0, again)) {
+    const arranged = await arrangedAgain(search, finalist, { random, solver });
+    programmes.push(...arranged.programmes);
+    for (const candidate of arranged.found) keep(candidate);
   }
-  for (const candidate of played([...byDegrees.values()].sort(byTime), search))
-    byDegrees.set(degreesKey(candidate), candidate);
-  for (const candidate of sampled([...byDegrees.values(), ...further], search)) keep(candidate);
-  const [first, ...others] = [...byDegrees.values()].sort(byTime);
-  const best = first && playedShifts(playedSwaps(first, search), search);
+  const shortest = (): Candidate[] => [...byDegrees.values()].sort(byTime);
+  let players = playersByFloors(search);
+  if (isFew) {
+    const known = [
+      ...byDegrees.values(),
+      ...further,
+      ...sorted.slice(again, FINALISTS).map((each) => swapped(search, each, FEW_SWAP_CELLS)),
+    ];
+    const starts = playedFurther(
+      [...known, ...known.flatMap((each) => withGivenBounds(search, each))],
+      search,
+      players,
+    );
+    for (const candidate of [...starts, ...playedDescents(starts, search, players)])
+      keep(candidate);
+  }
+  // Steps too long to be played so often are played as those of many GPUs.
+  const isPlayed = isFew && shortest()[0]?.isPlayed === true;
+  if (!isPlayed) {
+    players = playersByEstimates(search);
+    for (const candidate of played(shortest(), search))
+      byDegrees.set(degreesKey(candidate.split), candidate);
+    for (const candidate of sampled([...byDegrees.values(), ...further], search)) keep(candidate);
+  }
+  for (const candidate of shortest().slice(0, isPlayed ? LAST_FEW : 1))
+    keep(playedShifts(playedSwaps(candidate, search, players), search, players));
+  const [first, ...others] = shortest();
+  const best =
+    first && isPlayed
+      ? withKickedLayers(first, search, {
+          player: players(KICKED_WORK),
+          random: random.stream("layers"),
+        })
+      : first;
   if (best === undefined)
     return { kind: "blocked", message: shortfall({ model, site, batch, sums }) };
   return {
@@ -170,8 +194,60 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   };
 }
 
-const degreesKey = ({ split: { width, stages, replicas, experts = 1 } }: Candidate): string =>
-  `${width}/${stages}/${replicas}/${experts}`;
+interface Arranged {
+  readonly found: readonly Candidate[];
+  readonly programmes: readonly ("optimal" | "feasible")[];
+}
+
+/** On cells by two levels, and on clusters in another order, with units swapped. */
+async function arrangedAgain(
+  search: PlanSearch,
+  finalist: Candidate,
+  { random, solver }: Pick<PlanRequest, "random"> & { readonly solver: PlanRequest["solver"] },
+): Promise<Arranged> {
+  const { split } = finalist;
+  const { site } = search.request;
+  const all = unitsOf(site, split.width);
+  const units = all?.length === split.cells.length ? all : split.cells;
+  const arranged = await twoLevels(gridOf(split, search.sums), {
+    site,
+    units,
+    random: random.stream(
+      `${split.width}/${split.stages}/${split.replicas}${split.experts === undefined ? "" : `/${split.experts}`}`,
+    ),
+    ...(solver !== undefined && { solver }),
+  });
+  const starts = [reordered(search, finalist, units), ...withGivenBounds(search, finalist)];
+  if (arranged !== undefined) {
+    const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
+    if (again !== undefined) starts.push(again);
+  }
+  return {
+    found: starts.map((start) => swapped(search, start)),
+    programmes: arranged?.programmes ?? [],
+  };
+}
+
+/** Whether two hosts have other GPUs, or their clusters fabrics of other rates. */
+function hasUnlikeHosts({ hosts, fabric }: PlanRequest["site"]): boolean {
+  const kinds = new Set(
+    hosts.map(({ cluster, teraflops, memoryGiB, inside }) =>
+      [teraflops, memoryGiB, inside.gbs, fabric(cluster).gbs].join(),
+    ),
+  );
+  return kinds.size > 1;
+}
+
+/** With the bounds that the request gives, where they are for as many stages and fit. */
+function withGivenBounds(
+  search: PlanSearch,
+  { split, arrangement }: Candidate,
+): readonly Candidate[] {
+  const { bounds, site } = search.request;
+  if (bounds?.length !== split.bounds.length || split.runs !== undefined) return [];
+  const given = { ...split, bounds };
+  return isHeldEverywhere(given, site, search.sums) ? [timed(search, given, arrangement)] : [];
+}
 
 /** The best with clusters in another order, plainly laid out, or what it is. */
 function reordered(search: Search, finalist: Candidate, units: readonly Unit[]): Candidate {
@@ -187,9 +263,9 @@ function reordered(search: Search, finalist: Candidate, units: readonly Unit[]):
 }
 
 /** Units of two cells changed places while that shortens the step. */
-function swapped(search: Search, start: Candidate): Candidate {
+function swapped(search: Search, start: Candidate, cells = SWAP_CELLS): Candidate {
   const arrangement = `${start.arrangement}, units swapped`;
-  let left = Math.min(SWAP_ATTEMPTS, Math.ceil(SWAP_CELLS / start.split.cells.length));
+  let left = Math.min(SWAP_ATTEMPTS, Math.ceil(cells / start.split.cells.length));
   const isMixed = new Set(search.request.site.hosts.map(({ gpuType }) => gpuType)).size > 1;
   const exchanged = whileSwapsHelp(start, (next, best) => {
     if (left === 0) return "enough";

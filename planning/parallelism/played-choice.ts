@@ -8,6 +8,7 @@ import { divisorsOf } from "../../lib/divisors.ts";
 import {
   byTime,
   contextDegrees,
+  degreesKey,
   evaluated,
   isBetter,
   otherRuns,
@@ -18,7 +19,8 @@ import {
 import { clusterOrders } from "./cluster-orders.ts";
 import { withMovedLayers } from "./moved-layers.ts";
 import { unitsOf, type Unit } from "./site.ts";
-import { expertDegree, type Split } from "./split.ts";
+import type { Player, Players } from "./player.ts";
+import type { Split } from "./split.ts";
 import { isHeldEverywhere, stageBounds } from "./stage-bounds.ts";
 import { memoryModes } from "./stage-memory.ts";
 import { playedStep } from "./step-time.ts";
@@ -30,6 +32,12 @@ const PLAYED_WORK = 16e6;
 /** The same for units that change places, and for borders that are moved in the end. */
 const SWAPPED_WORK = 2e6;
 const SHIFTED_WORK = 3e6;
+/** The same for splits of few GPUs whose layers move before the best of them is known: between neighbours, and of the best few further. */
+const DESCENTS = 10;
+const OF_DEGREES = 2;
+const NEAR_WORK = 5e6;
+const FAR_DESCENTS = 3;
+const FAR_WORK = 3e6;
 
 /** Those with the shortest bounds, as the links share their steps, with the best of the next micro-batches; the others keep their bounds. */
 export function played(sorted: readonly Candidate[], search: Search): Candidate[] {
@@ -112,50 +120,66 @@ function cheapestMode(
 }
 
 /** Units of two cells changed places while the played step gets shorter. */
-export function playedSwaps(start: Candidate, { request, sums }: Search): Candidate {
-  const { site, onCandidate } = request;
-  const { cells, microBatches, runs = 1 } = start.split;
-  const work = microBatches * runs * cells.length ** 2 * expertDegree(start.split);
+export function playedSwaps(start: Candidate, search: Search, players: Players): Candidate {
+  const { request, sums } = search;
   const arrangement = `${start.arrangement}, played units swapped`;
-  let left = SWAPPED_WORK;
+  const player = players(SWAPPED_WORK);
   return whileSwapsHelp(start, (split, best) => {
-    left -= work;
-    if (left < 0) return "enough";
-    if (!isHeldEverywhere(split, site, sums)) return undefined;
-    const time = playedStep(split, { site, sums });
-    if (time.totalMs >= best.time.totalMs - 1e-9) return undefined;
-    onCandidate?.(split, time);
-    return { split, time, arrangement };
+    if (player.isSpent()) return "enough";
+    if (!isHeldEverywhere(split, request.site, sums)) {
+      player.pass(split);
+      return undefined;
+    }
+    const time = player.play(split, best.time.totalMs - 1e-9);
+    return time && { split, time, arrangement };
   });
+}
+
+/** The first few that have one run a stage, of each choice of degrees no more than so many: each with layers moved between neighbours while that helps, and the best of them with layers moved further. */
+export function playedDescents(
+  sorted: readonly Candidate[],
+  search: Search,
+  players: Players,
+): readonly Candidate[] {
+  const near = players(NEAR_WORK);
+  const ofDegrees = new Map<string, number>();
+  const found = sorted
+    .filter(({ split, isPlayed }) => {
+      const key = degreesKey(split);
+      const isOne = isPlayed === true && split.runs === undefined && split.stages > 1;
+      const others = ofDegrees.get(key) ?? 0;
+      if (!isOne || others === OF_DEGREES) return false;
+      ofDegrees.set(key, others + 1);
+      return true;
+    })
+    .slice(0, DESCENTS)
+    .map((one) => withMovedLayers(one, search, { player: near, furthest: 1 }))
+    .sort(byTime);
+  const far = players(FAR_WORK);
+  return found.map((one, at) =>
+    at < FAR_DESCENTS ? withMovedLayers(one, search, { player: far }) : one,
+  );
 }
 
 /**
  * Other numbers of runs on the same cells and on plain ones, then layers moved between stages (moved-layers.ts), while the played step gets shorter.
  */
-export function playedShifts(start: Candidate, search: Search): Candidate {
+export function playedShifts(start: Candidate, search: Search, players: Players): Candidate {
   const { site } = search.request;
-  const { microBatches, cells } = start.split;
-  const work = microBatches * cells.length ** 2 * expertDegree(start.split);
-  let left = SHIFTED_WORK;
+  const player = players(SHIFTED_WORK);
   let found = start;
   const units = unitsOf(site, start.split.width) ?? [];
   const orders = [units, ...clusterOrders(site, units)];
   const places = [start.split.cells, ...plainOrders(search, start.split, orders)];
   for (const cells of places)
     for (const split of otherRuns(search, { ...start.split, cells })) {
-      left -= work * (split.runs ?? 1);
-      if (left < 0) return found;
-      const time = playedStep(split, { site, sums: search.sums });
-      search.request.onCandidate?.(split, time);
-      if (time.totalMs < found.time.totalMs) found = { ...found, split, time };
+      const time = player.play(split, found.time.totalMs);
+      if (player.isSpent()) return found;
+      if (time !== undefined) found = { ...found, split, time };
     }
-  const isPaid = (): boolean => {
-    left -= work;
-    return left >= 0;
-  };
   const starts = found.split.runs === undefined ? [found] : [];
-  return [...starts, ...levelOn([found.split.cells, ...places], found, { search, isPaid })]
-    .map((one) => withMovedLayers(one, search, isPaid))
+  return [...starts, ...levelOn([found.split.cells, ...places], found, { search, player })]
+    .map((one) => withMovedLayers(one, search, { player }))
     .reduce((a, b) => (isBetter(b, a) ? b : a), found);
 }
 
@@ -163,7 +187,7 @@ const LEVEL_STARTS = 3;
 
 interface Paid {
   readonly search: Search;
-  readonly isPaid: () => boolean;
+  readonly player: Player;
 }
 
 /**
@@ -173,9 +197,9 @@ interface Paid {
 function levelOn(
   places: readonly (readonly Unit[])[],
   found: Candidate,
-  { search: { request, sums }, isPaid }: Paid,
+  { search: { request, sums }, player }: Paid,
 ): readonly Candidate[] {
-  const { site, fixed, onCandidate } = request;
+  const { site, fixed } = request;
   const { runs: _other, ...plain } = found.split;
   if ((fixed?.runs ?? 1) !== 1) return [];
   const level: Candidate[] = [];
@@ -184,10 +208,9 @@ function levelOn(
     if (bounds === undefined) continue;
     const split = { ...plain, cells, bounds };
     if (!isHeldEverywhere(split, site, sums)) continue;
-    if (!isPaid()) break;
-    const time = playedStep(split, { site, sums });
-    onCandidate?.(split, time);
-    level.push({ ...found, split, time });
+    const time = player.play(split, Infinity);
+    if (player.isSpent()) break;
+    if (time !== undefined) level.push({ ...found, split, time });
   }
   return level.sort(byTime).slice(0, LEVEL_STARTS);
 }

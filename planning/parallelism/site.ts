@@ -28,7 +28,7 @@ export interface PlanHost {
 }
 
 export interface PlanSite {
-  /** In rank order: the first GPU of the first host is rank 0. */
+  /** In the order of ranks, but that those begin on the host of a plan's first stage. */
   readonly hosts: readonly PlanHost[];
   readonly fabric: (cluster: string) => Way;
   readonly between: (from: string, to: string) => Way;

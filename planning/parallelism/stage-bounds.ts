@@ -101,6 +101,65 @@ function pacedBounds(
   return best;
 }
 
+/** Of the least slowest stages by compute alone, those whose squares have the least sum, and those whose first stages are fullest: by dynamic programming. */
+export function evenBounds(
+  split: OpenSplit,
+  site: PlanSite,
+  sums: LayerSums,
+): readonly (readonly number[])[] {
+  const { stages } = split;
+  const filled = stageBounds(split, site, sums);
+  if (filled === undefined || stages === 1) return filled === undefined ? [] : [filled];
+  const layerCount = sums.flops.length - 1;
+  const hosts = hostsOfStages(split, site);
+  const speeds = hosts.map((own) => Math.min(...own.map(({ teraflops }) => teraflops)));
+  const cards = hosts.map((own) => Math.min(...own.map(({ memoryGiB: card }) => card)));
+  const held = heldLayers(split, sums);
+  const timeOf = (stage: number, from: number, to: number): number =>
+    range(sums.flops, from, to) / (speeds[stage] ?? 1);
+  const most = Math.max(
+    ...speeds.map((_, stage) => timeOf(stage, filled[stage] ?? 0, filled[stage + 1] ?? 0)),
+  );
+  const found = [false, true].map((isFullest): readonly number[] => {
+    /** By end of the stages so far: the slowest of them, the sum of squares, and by stage where its last one began. */
+    let slowest = new Float64Array(layerCount + 1).fill(Infinity);
+    let squares = new Float64Array(layerCount + 1);
+    slowest[0] = 0;
+    const begins: Int32Array[] = [];
+    for (let stage = 0; stage < stages; stage += 1) {
+      const [nextSlowest, nextSquares] = [slowest.slice().fill(Infinity), squares.slice()];
+      const begin = new Int32Array(layerCount + 1);
+      for (let from = stage; from < layerCount; from += 1) {
+        const before = slowest[from] ?? Infinity;
+        if (before === Infinity) continue;
+        const reach = heldUpTo(split, { stage, from, sums, held, card: cards[stage] ?? 0 });
+        const last = Math.min(reach, layerCount - (stages - 1 - stage));
+        for (let to = from + 1; to <= last; to += 1) {
+          const ms = timeOf(stage, from, to);
+          if (ms > most * (1 + SLACK)) break;
+          const [all, sum] = [Math.max(before, ms), (squares[from] ?? 0) + ms * ms];
+          const least = nextSlowest[to] ?? Infinity;
+          // Of equally slow ones the later has the fuller stages before it.
+          const isEqual = all === least && (isFullest || sum < (nextSquares[to] ?? 0));
+          if (all > least || (all === least && !isEqual)) continue;
+          nextSlowest[to] = all;
+          nextSquares[to] = sum;
+          begin[to] = from;
+        }
+      }
+      [slowest, squares] = [nextSlowest, nextSquares];
+      begins.push(begin);
+    }
+    const bounds = [layerCount];
+    for (const begin of [...begins].reverse()) bounds.unshift(begin[bounds[0] ?? 0] ?? 0);
+    return bounds;
+  });
+  const [even, fullest] = found;
+  return even !== undefined && even.every((bound, at) => bound === fullest?.[at]) ? [even] : found;
+}
+
+const SLACK = 1e-6;
+
 /** As `stageBounds`, for what a stage works, exchanges and sends together: where a link is slow, those at its ends get fewer layers. */
 export function levelledBounds(split: Split, site: PlanSite, sums: LayerSums): Split {
   if (split.runs !== undefined || split.stages === 1) return split;
@@ -149,7 +208,8 @@ function heldUpTo(split: OpenSplit, { stage, from, sums, held, card }: FirstLaye
   const key = stage * (layerCount + 1) + from;
   let to = ofCard.get(key);
   if (to !== undefined) return to;
-  to = from;
+  // What holds layers from one before holds as many without it.
+  to = Math.max(from, ofCard.get(key - 1) ?? 0);
   while (
     to < layerCount &&
     memoryGiB(layersMemory(split, { stage, from, to: to + 1 }, sums)) <= card

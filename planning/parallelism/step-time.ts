@@ -67,6 +67,13 @@ export interface StepTime {
   readonly parts: StepParts;
 }
 
+export interface PlayedStep {
+  /** Absent where the moments were not enough. */
+  readonly time?: StepTime;
+  /** That were played: at each something changed. */
+  readonly moments: number;
+}
+
 /** As if the sends, then all rings, then the tied embedding collided on their links; what overlaps between these is left to the timeline. */
 export function stepTime(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
@@ -155,15 +162,17 @@ const AT_ONCE = (): number => 0;
 
 /** As the links share it: for the splits among which a plan is chosen in the end. */
 export function playedStep(split: Split, setting: StepSetting): StepTime {
+  const { time } = playedWithin(split, setting, Infinity);
+  if (time === undefined) throw new RangeError("a played step has no end");
+  return time;
+}
+
+/** The same, as long as it takes no more than so many moments. */
+export function playedWithin(split: Split, setting: StepSetting, mostMoments: number): PlayedStep {
   const { site, sums } = setting;
   const { stages, replicas, microBatches } = split;
   const works = worksOf(split, setting);
-  const {
-    totalMs,
-    pipelineMs: endMs,
-    sendMs,
-    exchangeMs,
-  } = playStep(
+  const timeline = playStep(
     {
       ...gradientTask(split, sums),
       microBatches,
@@ -184,7 +193,10 @@ export function playedStep(split: Split, setting: StepSetting): StepTime {
       })),
     },
     site,
+    mostMoments,
   );
+  if (timeline === undefined) return { moments: mostMoments };
+  const { totalMs, pipelineMs: endMs, sendMs, exchangeMs, moments } = timeline;
   let [most, busiest] = [-1, IDLE];
   for (let cell = 0; cell < stages * replicas; cell += 1) {
     let [compute, tensor] = [0, 0];
@@ -204,7 +216,8 @@ export function playedStep(split: Split, setting: StepSetting): StepTime {
       sendMs: sent,
     };
   }
-  return stepOf(busiest, { reduceMs: totalMs - endMs, updateMs: updateTime(split, sums) });
+  const rest = { reduceMs: totalMs - endMs, updateMs: updateTime(split, sums) };
+  return { time: stepOf(busiest, rest), moments };
 }
 
 /** The work of the busiest unit of a pipeline, and how long the pipeline takes. */
@@ -311,7 +324,7 @@ function gradientTask(split: Split, sums: LayerSums): GradientTask {
   };
 }
 
-function updateTime(split: Split, sums: LayerSums): number {
+export function updateTime(split: Split, sums: LayerSums): number {
   let most = 0;
   for (let stage = 0; stage < split.stages; stage += 1) {
     const experts = sharedExperts(split, stage, sums);

@@ -6,7 +6,7 @@
  * pass keys and values around, and go on when all edges of their ring are done. An operation
  * starts when its input has arrived. Each edge of a
  * stage's ring starts as a flow when its replicas are done, then those of its experts' rings; tied embeddings follow the rings of the first and the last stage. What repeats
- * is played once (timeline-period.ts). Cost: for each moment at which something changes, O(units) and the filling of fair-rates.ts.
+ * is played once (timeline-period.ts). Cost: for each moment at which something changes, O(units) and the filling of fair-rates.ts; moments may be bounded.
  */
 
 import { rateFiller, type Flow } from "./fair-rates.ts";
@@ -24,9 +24,16 @@ export interface Timeline {
   readonly sendMs: Float64Array;
   /** What the exchanges of each cell took. */
   readonly exchangeMs: Float64Array;
+  /** At which something changed, but for those of what was left out as repeated. */
+  readonly moments: number;
 }
 
-export function playStep(task: TimelineTask, site: PlanSite): Timeline {
+/** Undefined where it has more moments than `mostMoments`: a step may have as many as it has micro-batches and units. */
+export function playStep(
+  task: TimelineTask,
+  site: PlanSite,
+  mostMoments = Infinity,
+): Timeline | undefined {
   const clock = { nowMs: 0 };
   const actors: Actor[] = [];
   const paths = pathsOf(task, site);
@@ -63,6 +70,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
   const laterBy = periodsOf(units);
   const flows: Flow[] = [];
   const ready: Actor[] = [];
+  let moments = 0;
   for (;;) {
     if (isDirty) {
       flows.length = 0;
@@ -72,6 +80,8 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
     isDirty = false;
     const next = nextMoment(actors, clock.nowMs);
     if (next === Infinity) break;
+    if (moments >= mostMoments) return undefined;
+    moments += 1;
     ready.length = 0;
     for (const of of actors) {
       if (of.isMoving) {
@@ -92,7 +102,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
     units.isAtTurn = false;
   }
   const { endMs, sendMs, exchangeMs } = units;
-  return { totalMs: clock.nowMs, pipelineMs: endMs, sendMs, exchangeMs };
+  return { totalMs: clock.nowMs, pipelineMs: endMs, sendMs, exchangeMs, moments };
 }
 
 const NOWHERE: readonly number[] = [];

@@ -72,7 +72,12 @@ export function fakeAgent(
   const { run } = createRunActivities({
     hosts,
     gang: { look: async () => await view() },
-    contact: { isInDoubt: () => false, isCutOff: () => false, ...setup.contact },
+    contact: {
+      isInDoubt: () => false,
+      isCutOff: () => false,
+      noteAnswer: () => undefined,
+      ...setup.contact,
+    },
     task: () => task,
     onUnattended: (of, unattended) => {
       void watchUnattended(of, unattended, {

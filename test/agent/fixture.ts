@@ -150,7 +150,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     readSecrets: hostSecrets({ env: { ...process.env, ...setup.env } }),
     hosts,
     gang: setup.gang ?? gangOf(() => ({ isClosed: false, beats: [] })),
-    contact: { isInDoubt: () => false, isCutOff: () => false },
+    contact: { isInDoubt: () => false, isCutOff: () => false, noteAnswer: () => undefined },
     task: () => task,
     onUnattended: (of, run) => {
       const onVacated = (): number => vacated.push(run.leaseId);

@@ -11,7 +11,7 @@ export const plainRuns = (
   createRunActivities({
     hosts: new Map([[host.id, host]]),
     gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
-    contact: { isInDoubt: () => false, isCutOff: () => false },
+    contact: { isInDoubt: () => false, isCutOff: () => false, noteAnswer: () => undefined },
     task: () => ({
       heartbeat: () => undefined,
       cancelled: new AbortController().signal,

@@ -1,7 +1,7 @@
 /** The doors of the submit service: how much one sender may ask at once, and what is said of what went wrong. */
 
 import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { request, type Server } from "node:http";
+import { Agent, request, type Server } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ afterEach(() => {
 const path = (): string => join(dir, "s.sock");
 
 interface Parts {
-  readonly sender?: () => Promise<Principal>;
+  readonly sender?: () => Promise<Principal | string>;
   readonly add?: (entry: AuditEntry) => void;
   readonly fleet?: () => Promise<unknown>;
 }
@@ -64,6 +64,26 @@ const ask = async (): Promise<{ readonly status: number; readonly text: string }
     asking.once("error", reject);
     asking.end();
   });
+
+it("connections of those who have shown a right rest for longer than proxies keep theirs; others do not", async () => {
+  const headers = async (): Promise<unknown> =>
+    await new Promise((resolve, reject) => {
+      const agent = new Agent({ keepAlive: true });
+      const asking = request({ socketPath: path(), path: "/v1/ledger", agent }, (response) => {
+        response.resume().once("end", () => agent.destroy());
+        const { connection, "keep-alive": kept } = response.headers;
+        resolve({ connection, kept });
+      });
+      asking.once("error", reject);
+      asking.end();
+    });
+  await open({});
+  expect(await headers()).toEqual({ connection: "keep-alive", kept: "timeout=620" });
+  server?.close();
+  rmSync(path(), { force: true });
+  await open({ sender: async () => await Promise.resolve("no token") });
+  expect(await headers()).toEqual({ connection: "close", kept: undefined });
+});
 
 it("one sender has twenty requests at once, and as many again once they are answered", async () => {
   const waiting: (() => void)[] = [];

@@ -79,3 +79,22 @@ it("finds state that others may read, a wrong policy, and payloads in the clear 
   expect(await verdicts(place)).toEqual({ ...wrong, payloads: "warning" });
   expect(await verdicts({ ...place, isEncrypted: true })).toEqual(wrong);
 });
+
+it("looks at the policy that agents here were given, where the machine has none of its own", async () => {
+  const [given, machine] = [path.join(scratch, "given.yaml"), path.join(scratch, "machine.yaml")];
+  const place = placeOf({ policyFile: machine, trust: { policy: given } });
+  const found = async (): Promise<string> => {
+    const findings = await machineFindings(place);
+    const { verdict = "", text = "" } = findings.find(({ check }) => check === "host policy") ?? {};
+    return `${verdict}: ${text}`;
+  };
+  expect(await found()).toMatch(/^problem: .*given.yaml/);
+  writeFileSync(given, "submitters: 7\n", { mode: 0o600 });
+  expect(await found()).toMatch(/^problem: .*given.yaml/);
+  writeFileSync(given, "submitters: []\n", { mode: 0o600 });
+  expect(await found()).toMatch(/^ok: .*given.yaml names 0 submitters/);
+  writeFileSync(machine, "submitters: 7\n", { mode: 0o600 });
+  expect(await found()).toMatch(/^problem: .*machine.yaml/);
+  const open = await machineFindings(placeOf({ trust: "namespace" }));
+  expect(open.find(({ check }) => check === "host policy")?.text).toContain("everybody");
+});

@@ -170,13 +170,20 @@ describe("cancel", () => {
       { done: 0, stopping: 0, skipped: 33, skippedTasks: late },
       "33 had ended (1,3,5,100,102,104,106,108,110,112,114,…)",
     ],
+    // With the name of the job no line has more than 80 characters.
+    [
+      { done: 12_000, stopping: 1_200, skipped: 33, skippedTasks: late },
+      "12000 cancelled, 1200 stopping, 33 had ended (1,3,5,100,102,104,106,…)",
+    ],
   ])("of tasks of an array says what became of them: %j", async (answer, want) => {
     const asked: string[] = [];
     const cancelTasks = (tasks: string) => {
       asked.push(tasks);
       return Promise.resolve(answer);
     };
-    const of = { client: { job: () => ({ cancelTasks }) as unknown as JobHandle } };
+    const of = {
+      client: { job: (jobId: string) => ({ jobId, cancelTasks }) as unknown as JobHandle },
+    };
     const words = ["cancel", "sweep-3", "--task", "3-5,9"];
     expect((await run(words, of)).stdout).toBe(`sweep-3  ${want}\n`);
     expect(JSON.parse((await run([...words, "--json"], of)).stdout)).toEqual({

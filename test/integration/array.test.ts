@@ -211,6 +211,27 @@ describe("orders", () => {
     });
   });
 
+  it("cancel tasks of an array that waits for another job, and on hold, which then never begin", async () => {
+    const [file, go] = [path.join(dir, "early"), path.join(dir, "early-go")];
+    const wait = ["sh", "-c", `until [ -e ${go} ]; do sleep 0.1; done`];
+    const first = await submit({ name: "first", gang: 1, run: { command: wait } });
+    const more: Partial<JobFile> = { after: [{ job: first }], hold: true };
+    const jobId = await submit(array(10, `echo "$ARRAY_INDEX" >> ${file}`, more));
+    const job = world.orbweaver.job(jobId);
+    expect(await job.cancelTasks("3-6")).toEqual({ done: 4, stopping: 0, skipped: 0 });
+    expect(await job.cancelTasks("6-7")).toMatchObject({ done: 1, skippedTasks: "6" });
+    expect(await job.retryTasks("6-7")).toMatchObject({ done: 2, stopping: 0, skipped: 0 });
+    await expect(job.cancelTasks("10")).rejects.toMatchObject({ code: "BAD_INPUT" });
+    const { tasks } = await job.tasks({ from: 0, count: 10, state: "cancelled" });
+    expect(tasks.map(({ task }) => task)).toEqual([3, 4, 5]);
+    expect(await job.view()).toMatchObject({ state: "held", array: { counts: { waiting: 7 } } });
+    await job.release();
+    await writeFile(go, "");
+    const { details } = await failureOf(jobId);
+    expect(details.tasks).toMatchObject({ completed: 7, cancelled: 3 });
+    expect(await numbersIn(file)).toEqual([0, 1, 2, 6, 7, 8, 9]);
+  });
+
   it("hold hands out nothing more and gives the GPUs back; release goes on", async () => {
     const file = path.join(dir, "held");
     const go = path.join(dir, "held-go");

@@ -34,6 +34,8 @@ export interface PlayedFleet {
     run: (leaseId: string) => Promise<RunReport>;
     stop: (order: StopOrder) => Promise<void>;
     agent: Agent | null;
+    /** Whether the fleet has the lease that it is asked about. */
+    hasLease: boolean;
   };
   readonly start: (job?: {
     readonly id?: string;
@@ -81,6 +83,7 @@ export async function playFleet({
     run: () => Promise.resolve(report("completed")),
     stop: () => Promise.resolve(),
     agent,
+    hasLease: true,
   };
   let worker: Worker | undefined;
   let running: Promise<void> | undefined;
@@ -140,6 +143,7 @@ export async function playFleet({
           untilForgotten: (workflowId: string) =>
             played.forgotten(workflowId.slice("orbweaver-fleet-".length)),
           findHost: () => Promise.resolve(played.agent),
+          hasLease: () => Promise.resolve(played.hasLease),
           run: async ({ leaseId }: { leaseId: string }) => {
             runs.push(leaseId);
             return played.run(leaseId);

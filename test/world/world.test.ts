@@ -67,6 +67,11 @@ test("seed 92000518 breaks no law any more: a copy of a request that comes after
   expect(play(drawSettings(92_000_518, { climate: "hostile" })).violation).toBeUndefined();
 });
 
+/** The checker counted a torn copy of a row, which a stranger had sent, as one more job that waits. */
+test("seed 7000015 breaks no law any more: what no job has said is nobody's row", () => {
+  expect(play(drawSettings(7_000_015, { climate: "hostile" })).violation).toBeUndefined();
+});
+
 /** An inference job waited outside for ever: a report that was sent before the lobby knew a row was heard after it. */
 test("seed 5016 breaks no law any more: a lobby tells its count again where rows came while it was on its way", () => {
   expect(play(narrow(5016)).violation).toBeUndefined();
@@ -240,6 +245,21 @@ test.each([
     85_000_066,
     "a job that was reset to a task after its request is asked what it wants when the grant to its run before goes back",
   ],
+])("seed %i breaks no law any more: %s", (seed) => {
+  expect(play(drawSettings(seed, { climate: "ruthless" })).violation).toBeUndefined();
+});
+
+/** docs/decisions/0257. */
+test.each([
+  [
+    92_000_528,
+    "an array that was reset starts on no grant to its run before that comes with the question what it holds",
+  ],
+  [
+    97_400_074,
+    "an array that was reset hears that a lease is gone which it knows from its history, where its own request freed that",
+  ],
+  [97_400_114, "a repair that takes the request of a run that was reset asks the next run"],
 ])("seed %i breaks no law any more: %s", (seed) => {
   expect(play(drawSettings(seed, { climate: "ruthless" })).violation).toBeUndefined();
 });

@@ -14,6 +14,7 @@
  */
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { IDLE_RULE, type IdleRule } from "../../access/idle-connections.ts";
 import { httpServer, type ServedTls } from "../../access/listener.ts";
 import { promptBlocks } from "../../planning/serving/prompt-blocks.ts";
 import { bodyOf, pathOf } from "../serving/body-intake.ts";
@@ -37,8 +38,8 @@ export interface EndpointLimits extends RelayLimits {
   /** A request has come whole in this time, its head in a sixth of it. */
   readonly requestMs: number;
   readonly connections: number;
-  /** An idle connection is kept so long. */
-  readonly idleMs: number;
+  /** Of connections on which nothing is under way. */
+  readonly idle: IdleRule;
 }
 
 export const ENDPOINT_LIMITS: EndpointLimits = Object.freeze({
@@ -48,9 +49,7 @@ export const ENDPOINT_LIMITS: EndpointLimits = Object.freeze({
   silentMs: 300_000,
   stallMs: 30_000,
   connections: 4_000,
-  // Clients are told, and let go a second earlier. With Node's five seconds a client that is busy for that second sends on a connection that is closing, and
-  // loses its request; so short a rest is usual between two requests, and one of more than a minute is not.
-  idleMs: 75_000,
+  idle: { ...IDLE_RULE, most: 2_000 },
 });
 
 export interface EndpointParts {
@@ -108,7 +107,7 @@ export async function openEndpoint(
   const options = {
     tls,
     requestTimeout: limits.requestMs,
-    keepAliveTimeout: limits.idleMs,
+    idle: limits.idle,
     headersTimeout,
     handshakeTimeout: headersTimeout,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
@@ -171,7 +170,11 @@ async function answered(
   const refusal = await open.guard(request, isLook ? "look" : "ask");
   if (refusal !== undefined) {
     counts.end("refused");
-    if (refusal.status === 401) response.setHeader("www-authenticate", "Bearer");
+    if (refusal.status === 401) {
+      response.setHeader("www-authenticate", "Bearer");
+      // Who has shown no right does not rest.
+      response.setHeader("connection", "close");
+    }
     return say(response, refusal.status, refusal.why);
   }
   if (pathname === `${about}/stats`) return json(response, 200, counts.statistics(name));

@@ -16,9 +16,11 @@
  * is said before its body is read, where that is known.
  */
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { IDLE_RULE, type IdleRule } from "../../access/idle-connections.ts";
+import { httpServer } from "../../access/listener.ts";
 import { servingPlanLine } from "../../domain/model/serving-plan.ts";
 import type { SessionPort } from "../../models/onnx/onnx-session.ts";
 import { bodyOf, pathOf, type Intake } from "./body-intake.ts";
@@ -42,6 +44,8 @@ export interface ServingLimits {
   /** An answer of which the client takes nothing for so long is given up. */
   readonly stallMs: number;
   readonly connections: number;
+  /** Of connections on which nothing is under way. */
+  readonly idle: IdleRule;
 }
 
 export const SERVING_LIMITS: ServingLimits = Object.freeze({
@@ -50,6 +54,7 @@ export const SERVING_LIMITS: ServingLimits = Object.freeze({
   requestMs: 120_000,
   stallMs: 30_000,
   connections: 1_000,
+  idle: IDLE_RULE,
 });
 
 interface Answer {
@@ -107,12 +112,13 @@ export async function serveHttp(
   };
   const { requestMs } = limits;
   const options = {
+    idle: limits.idle,
     requestTimeout: requestMs,
     headersTimeout: Math.ceil(requestMs / 6),
     connectionsCheckingInterval: Math.min(1_000, Math.ceil(requestMs / 6)),
   };
   const connections: Connections = new Map();
-  const server = createServer(options, (request, response) => {
+  const server = httpServer(options, (request, response) => {
     const answers = connections.get(request.socket);
     const room = open.room();
     const gone = new AbortController();
@@ -214,7 +220,9 @@ async function answerTo(request: IncomingMessage, open: Open, coming: Coming): P
   if (health !== undefined) return health;
   const why = bearerRefusal(request, rule);
   if (why !== undefined) {
-    return { status: 401, body: { error: why }, headers: { "www-authenticate": "Bearer" } };
+    // Connections of those who have shown no right do not rest.
+    const headers = { "www-authenticate": "Bearer", connection: "close" };
+    return { status: 401, body: { error: why }, headers };
   }
   switch (pathname) {
     case "/v2":

@@ -27,14 +27,10 @@ import { arraySummary, arrayView, shownState, tasksView } from "../../machines/a
 import { arrayAmendAnswer, readArrayAmendment } from "../../machines/array/array-amended.ts";
 import { isStopping, requeueArrayProblem } from "../../machines/array/array-paused.ts";
 import { arrayMachine, openArray } from "../../machines/array/job-array.ts";
-import {
-  cancelAnswer,
-  refuseEnding,
-  refuseTasks,
-  retryAnswer,
-} from "../../machines/array/task-orders.ts";
+import { cancelAnswer, retryAnswer } from "../../machines/array/named-tasks.ts";
+import { refuseEnding, refuseTasks } from "../../machines/array/task-orders.ts";
 import { stopFailed } from "../../machines/array/task-stops.ts";
-import type { OrderRefusal } from "../../machines/job/amended.ts";
+import type { OrderRefusal } from "../../machines/job/order-refusal.ts";
 import type { JobOutcome } from "../../machines/job/job-state.ts";
 import type { OrderActivities } from "../../protocol/agent-contract.ts";
 import type { JobActivities } from "../../protocol/control-contract.ts";
@@ -111,7 +107,7 @@ export async function runJobArray(
 
 function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
   setHandler(jobViewQuery, () => arrayView(state()));
-  setHandler(tasksQuery, (query) => tasksView(state(), query));
+  setHandler(tasksQuery, (query) => tasksView(state().tasks, query));
   onSignal(grantsSignal, (offers) => feed({ kind: "grants", offers }));
   onSignal(fencedSignal, (loss) => feed({ kind: "fenced", loss }));
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
@@ -176,7 +172,7 @@ function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {
     {
       check: named,
       carryOut: (order) => {
-        const answer = cancelAnswer(state(), order);
+        const answer = cancelAnswer(state().tasks, order);
         feed({ kind: "cancel-tasks", order });
         return answer;
       },
@@ -188,7 +184,7 @@ function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {
     {
       check: named,
       carryOut: (order) => {
-        const answer = retryAnswer(state(), order);
+        const answer = retryAnswer(state().tasks, order);
         feed({ kind: "retry-tasks", order });
         return answer;
       },

@@ -32,6 +32,7 @@ import {
   clusterDescription,
   explainJob,
   fleetSummary,
+  mayHaveLease,
   othersWait,
   shapeOf,
   silenceTermsOf,
@@ -271,5 +272,5 @@ function answerQueries(state: () => FleetState): void {
   setHandler(shapeQuery, (names) => shapeOf(ledger().shape, Array.isArray(names) ? names : []));
   setHandler(linkEndsQuery, () => linkEndsOf(ledger()));
   setHandler(othersWaitQuery, (id) => othersWait(ledger(), id));
-  setHandler(hasLeaseQuery, (lease) => ledger().leases.has(lease));
+  setHandler(hasLeaseQuery, (lease) => mayHaveLease(ledger(), lease, Date.now()));
 }

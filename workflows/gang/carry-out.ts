@@ -2,7 +2,7 @@
  * @file Carries out a gang's commands: activities on its hosts, and questions to the fleet for their agents.
  *
  * Hosts are found by plain activities: local ones that end together replay in another order (docs/decisions/0014).
- * History: three events for each command.
+ * History: three events for each command; six for a search without success.
  */
 
 import {
@@ -19,6 +19,10 @@ import { runOutcomeOf } from "./run-finding.ts";
 
 const { findHost } = proxyActivities<Pick<JobActivities, "findHost">>({
   summary: "the agent of the host",
+  startToCloseTimeout: "20s",
+});
+const { hasLease } = proxyActivities<Pick<JobActivities, "hasLease">>({
+  summary: "whether the fleet still has the lease",
   startToCloseTimeout: "20s",
 });
 
@@ -94,9 +98,16 @@ async function stop({
   }
 }
 
-async function find({ id, host, fleetWorkflowId }: Command<"find-host">): Promise<GangAnswer> {
+async function find({
+  id,
+  host,
+  fleetWorkflowId,
+  lease,
+}: Command<"find-host">): Promise<GangAnswer> {
   const agent = await findHost(fleetWorkflowId, host);
-  return { kind: "found", id, host, agent };
+  const isAsked = agent === null && lease !== undefined;
+  const isLeaseGone = isAsked && !(await hasLease(fleetWorkflowId, lease));
+  return { kind: "found", id, host, agent, ...(isLeaseGone && { isLeaseGone }) };
 }
 
 const optionsOf = ({

@@ -62,7 +62,7 @@ import { acceptWords, flawOfInput, onSignal, onUnknownSignal } from "../runtime/
 import { askForProof, believeAll, believeRoles, keepWords } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
-import { acceptOrders } from "./job-orders.ts";
+import { acceptOrders, acceptTaskOrders } from "./job-orders.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
 import { mark, STATE } from "./search-attributes.ts";
 
@@ -106,7 +106,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     {
       machine: jobMachine,
       state: opened.state,
-      carryOut: carrier(identity.jobId, file),
+      carryOut: carrier(identity.jobId, file, () => acceptTaskOrders(life)),
       isLocal: ({ kind }) => LOCAL.has(kind),
       show: showJob,
     },
@@ -162,14 +162,16 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
 function carrier(
   jobId: JobId,
   file: unknown,
+  hearTaskOrders: () => void,
 ): (command: JobCommand) => Promise<JobEvent | undefined> {
-  const carryOut = carrierOf(jobId, file);
+  const carryOut = carrierOf(jobId, file, hearTaskOrders);
   return (command) => CancellationScope.nonCancellable(async () => carryOut(command));
 }
 
 function carrierOf(
   jobId: JobId,
   file: unknown,
+  hearTaskOrders: () => void,
 ): (command: JobCommand) => Promise<JobEvent | undefined> | undefined {
   const gang = gangCarrier();
   const extras = extrasCarrier();
@@ -204,6 +206,9 @@ function carrierOf(
         const looked = follower === undefined ? followJobs(jobs) : followJobs(jobs, follower);
         return looked.then((news) => ({ kind: "followed", id, news }));
       }
+      case "hear-task-orders":
+        hearTaskOrders();
+        return undefined;
       case "waits":
         upsertMemo({ [WAITS_MEMO]: command.reason });
         return undefined;
@@ -283,7 +288,7 @@ function runArray(
 ): Promise<EndedArray> {
   const { spec, home, jobId, runId, isHeld, pause, lane, reason, isKilled, eligibleAtMs } = job;
   const { submittedAtMs, marks, followers, amended, junkSignals, predecessors: after } = job;
-  const { earlyGrants, call } = job;
+  const { earlyGrants, call, tasks } = job;
   // Runs of former releases lost what came before their array began, and replay so.
   const isHeard = (earlyGrants.length > 0 || call !== undefined) && patched("early-words");
   if (spec?.array === undefined) throw new Error(`job ${jobId} is no array`);
@@ -296,6 +301,7 @@ function runArray(
     rule: spec.array,
     submittedAtMs,
     entered: notified,
+    ...(tasks !== undefined && { tasks }),
     isHeld,
     ...(pause !== undefined && { pause }),
     isAsked: lane.isAsked,

@@ -50,6 +50,8 @@ export function createCountLaws(violate: (law: string, message: string) => void)
         if ((known.get(place)?.seq ?? Infinity) <= word.seq) known.delete(place);
       }
       for (const row of (name === "lobby-news" && word.rows) || []) {
+        // A stranger's copy that was torn: nobody's row.
+        if (typeof row.jobId !== "string" || typeof row.runId !== "string") continue;
         const place = placeOf(lobby, row);
         const isNews = row.seq > Math.max(left.get(place) ?? 0, known.get(place)?.seq ?? 0);
         if (isNews) known.set(place, { seq: row.seq, atMs });

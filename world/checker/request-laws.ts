@@ -29,24 +29,43 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
   const asked = new Map<string, number>();
   /** When the request was made that a fleet has heard of, the last of its number; by run and number. */
   const madeAtMs = new Map<string, number>();
-  /** The highest number up to which a run has ended its requests: what comes of one of them after that, in the same task of the fleet, is a copy that joins anew. */
+  /**
+   * The highest number up to which a run has ended its requests, until a ledger shows that this was heard: what comes of one of them after the end, in the same task of
+   * the fleet, is a copy that joins anew.
+   */
   const ended = new Map<string, number>();
   const left = new Set<string>();
   /** Reset to a later task: such a run says again what the run before has said. */
   const reset = new Set<unknown>();
 
   function judge(request: Asked, answered: number): void {
-    const { jobId, runId, seq, arrival } = request;
+    const { jobId, runId, seq } = request;
     const former = last.get(jobId);
     if (former?.runId === runId && seq < former.seq)
       violate("newer requests stay", `request ${seq} of ${jobId} comes after ${former.seq}`);
     // What is left of an array's request joins the queue again behind each grant.
     if (request.slots !== undefined) return;
     const isEnded = seq <= (ended.get(`${jobId} ${runId}`) ?? -1);
-    if (former?.runId === runId && former.seq === seq && former.arrival !== arrival && !isEnded)
+    if (hasRejoined(request) && !isEnded)
       violate("requests keep their places", `request ${seq} of ${jobId} has come twice`);
     if (seq <= answered)
       violate("requests are answered once", `request ${seq} of ${jobId} waits beside its lease`);
+  }
+
+  function hasRejoined({ jobId, runId, seq, arrival }: Asked): boolean {
+    const former = last.get(jobId);
+    return former?.runId === runId && former.seq === seq && former.arrival !== arrival;
+  }
+
+  /** Forgets the ends after which the request is out of the queue, or in another place. */
+  function noteHeardEnds(requests: Ledger["requests"]): void {
+    if (ended.size === 0) return;
+    const waiting = new Map<string, Asked>();
+    for (const each of requests.values()) waiting.set(`${each.jobId} ${each.runId}`, each);
+    for (const [run, upTo] of ended) {
+      const request = waiting.get(run);
+      if (request === undefined || request.seq > upTo || hasRejoined(request)) ended.delete(run);
+    }
   }
 
   function ledgerChanged({ requests, leases }: Ledger, isRecovering: boolean): void {
@@ -57,6 +76,7 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
     if (!isRecovering)
       for (const request of requests.values())
         judge(request, answered.get(`${request.jobId} ${request.runId}`) ?? -1);
+    noteHeardEnds(requests);
     last = requests;
   }
 

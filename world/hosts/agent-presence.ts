@@ -64,7 +64,7 @@ export function* reportOf(
   const atSinceBootMs = host.contact?.atSinceBootMs ?? host.sinceBootMs();
   const wallMs = host.contact?.wallMs ?? host.clock().wallMs;
   host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs });
-  host.reportAskedAtMs = Math.max(host.reportAskedAtMs, attempt.givenAtMs);
+  host.answeredFromMs = Math.max(host.answeredFromMs, attempt.givenAtMs);
   const { tokens } = host;
   const running = [...host.launches.values()].flatMap(({ phase, order }) =>
     phase === "over" ? [] : [{ host: host.id, lease: factOf(order) }],

@@ -28,8 +28,10 @@ export interface AgentRules {
   readonly isOutOfContact: (contact: Contact | undefined, now: HostClock) => boolean;
   /** Whether orders may have been given up while they lay in an agent that was frozen. */
   readonly isJustBack: (host: Silence, now: HostClock) => boolean;
-  /** Whether an order was given before the agent told last what runs: it may have been given up since. */
-  readonly isFromBefore: (givenAtMs: number, host: { readonly reportAskedAtMs: number }) => boolean;
+  /** Whether an order was given before the agent told last what runs, or refused a run: it may have been given up since. */
+  readonly isFromBefore: (givenAtMs: number, host: { readonly answeredFromMs: number }) => boolean;
+  /** A run that it has refused counts there, too. */
+  readonly notesRefusals: boolean;
   /** An agent ends, at its start, what runs and its folder does not know. */
   readonly endsStrays: boolean;
   /** A stop returns when nothing runs any more. */
@@ -92,7 +94,8 @@ export const AGENT_RULES: AgentRules = {
   isJustBack: ({ contact, backAtMs }, { sinceBootMs }) =>
     sinceBootMs - backAtMs < JUST_BACK_MS ||
     (contact !== undefined && sinceBootMs - contact.atSinceBootMs > contact.terms.silenceMs),
-  isFromBefore: (givenAtMs, { reportAskedAtMs }) => givenAtMs < reportAskedAtMs,
+  notesRefusals: true,
+  isFromBefore: (givenAtMs, { answeredFromMs }) => givenAtMs < answeredFromMs,
   endsStrays: true,
   stopWaits: true,
   isOrdered: ({ order: known }, order) =>

@@ -42,7 +42,7 @@ const failed = (code: string): ActivityEnd<never> => ({ kind: "failed", code, is
 export function* agentLife(agents: Agents, host: Host, process: Process): Task<void> {
   const { kernel, server } = agents.site();
   host.agent = process;
-  host.reportAskedAtMs = -Infinity;
+  host.answeredFromMs = -Infinity;
   // Its lock and its epoch are files.
   while (!host.disk.takesFiles()) yield* sleep(kernel, AGAIN_MS / 6);
   host.disk.load();
@@ -149,14 +149,31 @@ function* stopLaunch({ rules }: Agents, host: Host, launch: Launch): Task<boolea
   return yield* host.killRanks(keyOf(launch.order), run.graceMs);
 }
 
-/** `sender`: the run of a workflow that orders it. */
+interface Sent {
+  readonly order: RunOrder;
+  /** The run of a workflow that orders it. */
+  readonly sender: string;
+}
+
 export function* runOn(
   agents: Agents,
   attempt: Attempt<RunReport>,
-  { order, sender }: { readonly order: RunOrder; readonly sender: string },
+  sent: Sent,
 ): Task<ActivityEnd<RunReport>> {
-  const host = agents.hosts.get(order.host);
+  const host = agents.hosts.get(sent.order.host);
   if (host === undefined) return failed("HOST_REFUSED");
+  const end = yield* runHere(agents, attempt, { host, ...sent });
+  // The job may go on elsewhere.
+  if (end.kind === "failed" && agents.rules.notesRefusals)
+    host.answeredFromMs = Math.max(host.answeredFromMs, attempt.givenAtMs);
+  return end;
+}
+
+function* runHere(
+  agents: Agents,
+  attempt: Attempt<RunReport>,
+  { host, order, sender }: Sent & { readonly host: Host },
+): Task<ActivityEnd<RunReport>> {
   const key = keyOf(order);
   if (!host.launches.has(key) && !(yield* isInContact(agents, host))) return failed("HOST_REFUSED");
   const known = host.launches.get(key);

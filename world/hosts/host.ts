@@ -27,8 +27,8 @@ export interface Host {
   contact: Contact | undefined;
   /** When its last silence ended, by the time since the boot; long ago, where the agent knows of none. */
   backAtMs: number;
-  /** When the server asked its agent last what runs, by the server's clock; long ago, where that has not answered. */
-  reportAskedAtMs: number;
+  /** When the server gave its agent the last question what runs that it has answered, or the last run that it has refused, by the server's clock; long ago, where there is none. */
+  answeredFromMs: number;
   readonly bootId: () => number;
   readonly sinceBootMs: () => number;
   readonly clock: () => HostClock;
@@ -58,7 +58,7 @@ export interface HostPorts {
 }
 
 const KILL_MS = 200;
-const NEVER = { backAtMs: -Infinity, reportAskedAtMs: -Infinity };
+const NEVER = { backAtMs: -Infinity, answeredFromMs: -Infinity };
 const TORN_BITS = 16;
 
 export function createHost(

@@ -219,7 +219,7 @@ function* deliver(site: Site, process: Process, post: Post): Task<ActivityEnd<De
   for (const { order, jobId: to, runId } of post.evictions ?? []) {
     const end = yield* send(site, process, { to, runId, name: "preempt", payload: order });
     if (end === "sent") evicted.sent.push(order.lease);
-    if (end === "gone") evicted.gone.push(order.lease);
+    if (end === "gone" && (yield* askOpenRun(site, process, to))) evicted.gone.push(order.lease);
   }
   const value = {
     ...told,
@@ -257,10 +257,11 @@ function* audit(
     const reply = yield* site.network.call(process, () => site.server.openRun(jobId)?.runId);
     if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
     const open = reply.value;
-    if (open !== holder.runId) closed.push(holder);
-    if (open === undefined || (open === holder.runId && !asked.includes(jobId))) continue;
+    const isGone = open !== holder.runId;
     const leases = doubted.flatMap((each) => (each.jobId === jobId ? [each.lease] : []));
-    yield* askRun(site, process, { jobId, runId: open, leases });
+    const isAsked = open !== undefined && (isGone || asked.includes(jobId));
+    const isTold = !isAsked || (yield* askRun(site, process, { jobId, runId: open, leases }));
+    if (isGone && isTold) closed.push(holder);
   }
   return { kind: "done", value: { closed } };
 }

@@ -2,9 +2,11 @@
 
 import type { GangCommand } from "../../machines/gang/gang-commands.ts";
 import type { GangAnswer, RunOutcome } from "../../machines/gang/gang-state.ts";
+import { mayHaveLease } from "../../machines/fleet/view.ts";
 import type { RunCause, RunReport, StopReport } from "../../protocol/agent-contract.ts";
 import { runOn, stopOn } from "../hosts/agent.ts";
 import type { Agents } from "../hosts/agents.ts";
+import type { Process, Task } from "../kernel/process.ts";
 import type { Activity, ActivityOutcome } from "../temporal/activity.ts";
 import type { AnyRun } from "../temporal/workflow.ts";
 import { ask } from "./questions.ts";
@@ -35,7 +37,9 @@ export function carryOutGang(
       });
       if (found.kind === "failed") return undefined;
       const agent = found.kind === "answer" ? found.value : null;
-      return () => answer({ kind: "found", id, host, agent });
+      const gone = agent === null ? yield* isGone(site, process, command) : false;
+      if (gone === undefined) return undefined;
+      return () => answer({ kind: "found", id, host, agent, ...(gone && { isLeaseGone: true }) });
     });
   const { scheduleToStartMs, startToCloseMs, heartbeatMs } = command.timeouts;
   const timeouts = { scheduleToStartMs, startToCloseMs, heartbeatMs };
@@ -73,6 +77,21 @@ export function carryOutGang(
     },
   });
   runs.set(id, activity);
+}
+
+/** Undefined where the fleet does not answer. */
+function* isGone(
+  site: Site,
+  process: Process,
+  { fleetWorkflowId: fleet, lease }: Extract<GangCommand, { kind: "find-host" }>,
+): Task<boolean | undefined> {
+  if (lease === undefined) return false;
+  const found = yield* askFleet(site, process, {
+    fleet,
+    question: ({ ledger }) => mayHaveLease(ledger, lease, site.server.clockMs()),
+  });
+  if (found.kind === "failed") return undefined;
+  return found.kind === "answer" && !found.value;
 }
 
 /** As `workflows/gang/run-finding.ts` reads a failure. */

@@ -14,7 +14,7 @@ import {
   type SweepCommand,
   type SweepEvent,
 } from "../../machines/hosts/sweep.ts";
-import { silenceTermsOf } from "../../machines/fleet/view.ts";
+import { mayHaveLease, silenceTermsOf } from "../../machines/fleet/view.ts";
 import type { AgentReport, StopReport } from "../../protocol/agent-contract.ts";
 import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { PresenceInput, SilenceTerms, SweepInput } from "../../protocol/fleet.ts";
@@ -227,7 +227,7 @@ function sweep(
         *body({ process }) {
           const found = yield* askFleet(site, process, {
             fleet,
-            question: ({ ledger }) => ledger.leases.has(lease),
+            question: ({ ledger }) => mayHaveLease(ledger, lease, site.server.clockMs()),
           });
           if (found.kind === "failed") return FAILED;
           return { kind: "done", value: found.kind === "none" || found.value };

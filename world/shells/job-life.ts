@@ -21,10 +21,9 @@ export interface JobLife {
   readonly isTelling: boolean;
 }
 
-/** Orders about tasks are of arrays alone; the answers to an array's commands are told apart from those to its job's. */
+/** Answers to an array's commands are told apart from those to its job's. */
 export type LifeEvent =
   | JobEvent
-  | Extract<ArrayEvent, { readonly kind: "assert" | "cancel-tasks" | "retry-tasks" }>
   | { readonly kind: "of array"; readonly event: ArrayEvent }
   | { readonly kind: "end told" };
 
@@ -55,8 +54,7 @@ export function lifeMachine(planted: Planted): Machine<JobLife, LifeEvent, LifeC
       const said = saidToArray(event);
       return said === undefined ? still(life) : arrayStep(life, ofArray.step(array, said, nowMs));
     }
-    if (event.kind === "of array" || event.kind === "cancel-tasks" || event.kind === "retry-tasks")
-      return still(life);
+    if (event.kind === "of array") return still(life);
     const next = ofJob.step(job, event, nowMs);
     const told = { ...life, job: next.state };
     const begun = beginArray(told, nowMs);
@@ -143,7 +141,7 @@ function beginArray(life: JobLife, nowMs: number): LifeStep | undefined {
   const { stage, spec, home: fleet, jobId, runId, isHeld, pause, lane, reason, isKilled } = job;
   if (stage.kind !== "array" || spec?.array === undefined) return undefined;
   const { submittedAtMs, marks, followers, amended, junkSignals, predecessors: after } = job;
-  const { earlyGrants, call, eligibleAtMs } = job;
+  const { earlyGrants, call, eligibleAtMs, tasks } = job;
   const entry = {
     ...{ rules: stage.rules, jobId, runId, fleet, spec, rule: spec.array, submittedAtMs },
     ...{ entered: stage.notified, isHeld, isAsked: lane.isAsked, marks, followers, amended },
@@ -153,6 +151,7 @@ function beginArray(life: JobLife, nowMs: number): LifeStep | undefined {
     ...(reason !== undefined && { reason }),
     ...(isKilled === true && { isKilled }),
     ...(call !== undefined && { call }),
+    ...(tasks !== undefined && { tasks }),
     ...(after.length > 0 && { after }),
     ...(eligibleAtMs !== undefined && { eligibleAtMs }),
   };

@@ -3,6 +3,7 @@
 import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import { jobId, runId, type JobId } from "../../domain/values/ids.ts";
+import { mayHaveLease } from "../../machines/fleet/view.ts";
 import { openJob } from "../../machines/job/job.ts";
 import type { JobCommand, JobEvent } from "../../machines/job/job-state.ts";
 import { JOB_RULES, type Admission } from "../../protocol/control-contract.ts";
@@ -182,7 +183,7 @@ function carryOut(ports: GangPorts, command: LifeCommand, run: JobRun): void {
         const { fleetWorkflowId: fleet, lease } = command;
         const found = yield* askFleet(site, process, {
           fleet,
-          question: ({ ledger }) => ledger.leases.has(lease),
+          question: ({ ledger }) => mayHaveLease(ledger, lease, site.server.clockMs()),
         });
         if (found.kind === "failed") return undefined;
         const isThere = found.kind === "none" || found.value;

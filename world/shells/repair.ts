@@ -7,6 +7,7 @@ import { repairSweepWorkflowId } from "../../protocol/names.ts";
 import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../../protocol/repair.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { ActivityEnd } from "../temporal/activity.ts";
+import { askOpenRun } from "./open-run.ts";
 import type { Site } from "./site.ts";
 
 const LOOK_MS = 1_000;
@@ -24,12 +25,16 @@ export function* repair(
   for (const run of requests) {
     const reply = yield* network.call(process, () => server.openRun(run.jobId)?.runId);
     if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
-    if (reply.value !== run.runId) closed.push(run);
+    if (reply.value === run.runId) continue;
+    if (!(yield* askOpenRun(site, process, run.jobId)))
+      return { kind: "failed", code: "UNAVAILABLE" };
+    closed.push(run);
   }
   for (const doubted of leases) {
     const word = yield* wordOf(site, process, doubted);
-    if (word === "unheard") return { kind: "failed", code: "UNAVAILABLE" };
-    if (word !== "denies") continue;
+    const isAsked = word !== "is over" || (yield* askOpenRun(site, process, doubted.jobId));
+    if (word === "unheard" || !isAsked) return { kind: "failed", code: "UNAVAILABLE" };
+    if (word !== "denies" && word !== "is over") continue;
     const hosts = yield* hostsThatDeny(site, process, { fleet, doubted });
     denied.push({ lease: doubted.lease, hosts });
   }
@@ -38,13 +43,14 @@ export function* repair(
 
 /** What is on its way to a job when it is asked is taken before it answers. */
 function* wordOf(
-  { kernel, network, server, jobOf }: Site,
+  site: Site,
   process: Process,
   { jobId, runId, lease }: DoubtedLease,
-): Task<"unheard" | "silent" | "holds" | "denies"> {
-  let word: "silent" | "holds" | "denies" = "silent";
+): Task<"unheard" | "silent" | "holds" | "denies" | "is over"> {
+  const { kernel, network, server, jobOf } = site;
+  let word: "silent" | "holds" | "denies" | "is over" = "silent";
   const reply = yield* network.call(process, () => {
-    if (server.openRun(jobId)?.runId !== runId) word = "denies";
+    if (server.openRun(jobId)?.runId !== runId) word = "is over";
     else
       jobOf(jobId)?.query(({ job, array }) => {
         word = array === undefined && doesDeny(jobView(job), lease) ? "denies" : "holds";

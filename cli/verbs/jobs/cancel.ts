@@ -42,7 +42,10 @@ export function cancelVerb(context: CommandContext): Command {
         throw new OrbweaverError("BAD_INPUT", "--force kills whole jobs. Leave --task or it out.");
       const choice = { jobIds, values, verb: "cancel", states: OPEN_STATES };
       await forEachJob(context, { jobIds, values, choice }, async (job) => {
-        if (task !== undefined) return taskAnswer(await job.cancelTasks(task), CANCELLED);
+        if (task !== undefined) {
+          const done = { jobId: job.jobId, answer: await job.cancelTasks(task) };
+          return taskAnswer(context, done, CANCELLED);
+        }
         await job.cancel({ isForced: force === true });
         return force === true ? "killing" : "cancelling";
       });

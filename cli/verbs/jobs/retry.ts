@@ -59,8 +59,10 @@ async function retry(
       "BAD_INPUT",
       "tasks that run again inside their array find their checkpoints by themselves. Leave --from-checkpoint out.",
     );
-  if (outcome === undefined && task !== undefined)
-    return taskAnswer(await job.retryTasks(task), { done: "to run again", left: "had not ended" });
+  if (outcome === undefined && task !== undefined) {
+    const done = { jobId: job.jobId, answer: await job.retryTasks(task) };
+    return taskAnswer(context, done, { done: "to run again", left: "had not ended" });
+  }
   const { jobId, isNew, tasks } = await job.rerun({
     ...(task !== undefined && { tasks: task }),
     ...(key !== undefined && { idempotencyKey: key }),

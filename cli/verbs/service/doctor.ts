@@ -17,15 +17,17 @@ export function doctorVerb(context: CommandContext): Command {
     .description(
       "Looks at keys, rights of files, the host policy, the connection, whom the Temporal server lets in, its search attributes and its clock, and at the fleet's rules, workers, agents and refused messages. It changes nothing, but for a workflow that it starts and ends to see whom the server lets in. Ends with 1 if there is a problem; warnings are none.",
     )
+    .option("--policy <file>", "host policy of this machine's agents (default: as `up` was given)")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver doctor", "all checks"],
+        ["orbweaver doctor --policy /etc/gpu/agent.yaml", "as an agent here was started"],
         ["orbweaver doctor --fleet prod --json", "of one fleet, for a script"],
       ]),
     )
-    .action(async (values: ConnectionOptionValues & { readonly json?: boolean }) => {
+    .action(async (values: DoctorValues) => {
       const findings = await examine(context, values);
       if (findings.some(({ verdict }) => verdict === "problem")) context.exitWith(EXIT.failure);
       if (values.json === true) return context.printJson({ findings });
@@ -35,6 +37,11 @@ export function doctorVerb(context: CommandContext): Command {
       context.print(`\n${count("problem")} problems, ${count("warning")} warnings`);
     });
   return addConnectionOptions(verb);
+}
+
+interface DoctorValues extends ConnectionOptionValues {
+  readonly policy?: string;
+  readonly json?: boolean;
 }
 
 const SIGNS: Readonly<Record<Finding["verdict"], string>> = {

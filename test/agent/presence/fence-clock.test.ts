@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { clusterId, hostId } from "../../../domain/values/ids.ts";
 import { openContactStore } from "../../../agent/presence/contact-store.ts";
 import { contactPath, writeContact } from "../../../agent/presence/last-contact.ts";
 import { createFence, watchFence } from "../../../agent/presence/fence.ts";
@@ -117,6 +118,21 @@ describe("an agent that goes on after a silence", () => {
     await machine.pass(2_000);
     for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
     expect((await machine.until(report)).end).toBe("completed");
+  });
+
+  it("notes when the server gave a run that it refuses: the job may go on elsewhere, and an attempt from before come late", async () => {
+    const machine = new FakeMachine();
+    const noted: number[] = [];
+    const contact = { noteAnswer: (givenAtMs: number) => void noted.push(givenAtMs) };
+    const { runs } = fakeAgent(machine, { contact });
+    const good = runs.run(orderOf("train"));
+    await machine.pass(2_000);
+    for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
+    expect((await machine.until(good)).end).toBe("completed");
+    expect(noted).toEqual([]);
+    const elsewhere = orderOf("train", { host: hostId(clusterId("eu-1"), "elsewhere") });
+    await expect(runs.run(elsewhere)).rejects.toMatchObject({ type: "HOST_REFUSED" });
+    expect(noted).toEqual([0]);
   });
 
   it("is in doubt about all orders for a minute after a contact that has ended a silence", async () => {

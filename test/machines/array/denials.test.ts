@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { runId } from "../../../domain/values/ids.ts";
-import { ASKED_RUN_RULES } from "../../../protocol/control-contract.ts";
+import { ASKED_RUN_RULES, DOUBTED_GRANT_RULES } from "../../../protocol/control-contract.ts";
 import { grantOf, grants, leaseNamed, playArray, type PlayedArray } from "./builders.ts";
 
 const GONE = leaseNamed(1);
@@ -80,5 +80,26 @@ describe("an array that is asked", () => {
     expect(answered(ASKED_RUN_RULES, "former")).toEqual(isHeld);
     expect(answered(ASKED_RUN_RULES, "next")).toEqual(isOrphan);
     expect(answered(ASKED_RUN_RULES - 1, "former")).toEqual(isOrphan);
+  });
+
+  it("gives up grants to its run before as well that a reset tells again in the moment of the question, as their fleet frees them", () => {
+    const next = runId("run-after-the-reset");
+    const begun = (rules: number) => {
+      const array = playArray({ count: 20, entry: { rules, runId: next } });
+      const { id, runId: former } = grantOf(1).lease;
+      expect(former).not.toBe(next);
+      const own = grantOf(2);
+      const owned = { ...own, lease: { ...own.lease, runId: next } };
+      const asked = { kind: "assert", question: { leases: [], runId: next } } as const;
+      array.feed(grants(grantOf(1), owned), asked);
+      array.deliver();
+      return {
+        holds: [...array.array().leases.keys()],
+        runs: array.gang("run").map(({ lease }) => lease),
+        hasEnded: endsOf(array, 0).some(({ lease }) => lease === id),
+      };
+    };
+    expect(begun(DOUBTED_GRANT_RULES)).toEqual({ holds: [HELD], runs: [HELD], hasEnded: true });
+    expect(begun(DOUBTED_GRANT_RULES - 1).holds).toContain(GONE);
   });
 });

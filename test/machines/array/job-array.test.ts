@@ -2,12 +2,8 @@
 
 import { describe, expect, it } from "vitest";
 import { jobId, runId } from "../../../domain/values/ids.ts";
-import {
-  cancelAnswer,
-  refuseEnding,
-  refuseTasks,
-  retryAnswer,
-} from "../../../machines/array/task-orders.ts";
+import { cancelAnswer, retryAnswer } from "../../../machines/array/named-tasks.ts";
+import { refuseEnding, refuseTasks } from "../../../machines/array/task-orders.ts";
 import { arraySummary } from "../../../machines/array/array-view.ts";
 import { REFUSAL_REST_MS } from "../../../machines/job/refused-hosts.ts";
 import { grantOf, grants, leaseNamed, NO_FLEET, playArray, START_MS } from "./builders.ts";
@@ -434,14 +430,18 @@ describe("orders to an array", () => {
     const played = playArray({ count: 60, parallel: 4 });
     played.feed(grants(grantOf(1)));
     const order = { tasks: "2,50-59" };
-    expect(cancelAnswer(played.array(), order)).toEqual({ done: 10, stopping: 1, skipped: 0 });
+    expect(cancelAnswer(played.array().tasks, order)).toEqual({
+      done: 10,
+      stopping: 1,
+      skipped: 0,
+    });
     played.feed({ kind: "cancel-tasks", order });
     const [stop] = played.open("stop-tasks");
     expect(stop?.order).toMatchObject({ batchSeq: 1, tasks: [2], reason: "cancelled" });
     expect(stop?.agent.orderQueue).toBe("orders.alpha/h1");
     played.ran((task) => (task === 2 ? { end: "stopped" } : {}));
     expect(played.view().array?.counts).toMatchObject({ cancelled: 11, completed: 7 });
-    expect(cancelAnswer(played.array(), { tasks: "0,2,8,50-59" })).toEqual({
+    expect(cancelAnswer(played.array().tasks, { tasks: "0,2,8,50-59" })).toEqual({
       ...{ done: 1, stopping: 0, skipped: 12 },
       skippedTasks: "0,2,50-59",
     });
@@ -451,7 +451,7 @@ describe("orders to an array", () => {
     const played = playArray({ count: 4 });
     played.feed({ kind: "cancel-tasks", order: { tasks: "1,3" } });
     const order = { tasks: "0-3" };
-    expect(retryAnswer(played.array(), order)).toEqual({
+    expect(retryAnswer(played.array().tasks, order)).toEqual({
       ...{ done: 2, stopping: 0, skipped: 2 },
       skippedTasks: "0,2",
     });
@@ -465,7 +465,7 @@ describe("orders to an array", () => {
 
   it("name at most 2,000 tasks in an answer, the lowest", () => {
     const played = playArray({ count: 100_000 });
-    const answer = retryAnswer(played.array(), { tasks: "0-99999:2" });
+    const answer = retryAnswer(played.array().tasks, { tasks: "0-99999:2" });
     expect(answer).toMatchObject({ done: 0, skipped: 50_000 });
     expect(answer.skippedTasks).toMatch(/^0,2,4,.*,3998$/);
     expect(answer.skippedTasks?.split(",")).toHaveLength(2_000);

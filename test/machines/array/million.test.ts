@@ -5,7 +5,7 @@
 
 import { describe, expect, it } from "vitest";
 import { tasksView } from "../../../machines/array/array-view.ts";
-import { cancelAnswer, retryAnswer } from "../../../machines/array/task-orders.ts";
+import { cancelAnswer, retryAnswer } from "../../../machines/array/named-tasks.ts";
 import type { TaskEnd } from "../../../protocol/agent-contract.ts";
 import { grantOf, grants, playArray, type PlayedArray } from "./builders.ts";
 
@@ -74,17 +74,25 @@ describe("an array of 1,000,000 tasks on simulated hosts", () => {
   it("stays within the history where every exit code differs, and lists, finds, cancels and retries each task alone", () => {
     const { played, answers, run } = playMillion(differing);
     const one = (task: number) =>
-      tasksView(played.array(), { from: task, count: 1 }).tasks[0] ?? { state: undefined };
+      tasksView(played.array().tasks, { from: task, count: 1 }).tasks[0] ?? { state: undefined };
     run(500);
     const waiting = { tasks: "987654" };
     expect(one(987_654)).toMatchObject({ state: "waiting", attempts: 0 });
-    expect(cancelAnswer(played.array(), waiting)).toEqual({ done: 1, stopping: 0, skipped: 0 });
+    expect(cancelAnswer(played.array().tasks, waiting)).toEqual({
+      done: 1,
+      stopping: 0,
+      skipped: 0,
+    });
     played.feed({ kind: "cancel-tasks", order: waiting });
     const running = { tasks: String(played.gang("run")[0]?.command.order.taskBatch?.tasks[3]) };
-    expect(cancelAnswer(played.array(), running)).toEqual({ done: 0, stopping: 1, skipped: 0 });
+    expect(cancelAnswer(played.array().tasks, running)).toEqual({
+      done: 0,
+      stopping: 1,
+      skipped: 0,
+    });
     const again = { tasks: "255" };
     expect(one(255)).toMatchObject({ state: "failed", exitCode: 255, attempts: 1 });
-    expect(retryAnswer(played.array(), again)).toEqual({ done: 1, stopping: 0, skipped: 0 });
+    expect(retryAnswer(played.array().tasks, again)).toEqual({ done: 1, stopping: 0, skipped: 0 });
     played.feed({ kind: "retry-tasks", order: again });
     run(Infinity);
     played.deliver();
@@ -99,7 +107,7 @@ describe("an array of 1,000,000 tasks on simulated hosts", () => {
         ...{ orderQueue: expect.any(String) },
       });
     const completed = Math.ceil(COUNT / 256);
-    expect(tasksView(played.array(), { from: 0, count: 1, state: "failed" }).counts).toEqual({
+    expect(tasksView(played.array().tasks, { from: 0, count: 1, state: "failed" }).counts).toEqual({
       ...{ waiting: 0, running: 0, completed, cancelled: 1, failed: COUNT - completed - 1 },
     });
     const { events, bytes } = historyOf(played, answers);

@@ -1,17 +1,19 @@
 /** @file What a fleet answers about itself and its jobs. */
 
 import { describe, expect, it } from "vitest";
-import { hostId, jobId, runId } from "../../../domain/values/ids.ts";
+import { hostId, jobId, leaseId, runId, token } from "../../../domain/values/ids.ts";
 import { openFleet } from "../../../machines/fleet/fleet.ts";
 import {
   explainJob,
   fleetSummary,
+  mayHaveLease,
   othersWait,
   shapeOf,
   silenceTermsOf,
 } from "../../../machines/fleet/view.ts";
 import { apply } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
+import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import {
   applyPlan,
   ask,
@@ -61,6 +63,16 @@ describe("explainJob", () => {
     const fresh = inbox(HELD, [ask({ job: "b" })]).ledger;
     expect(explainJob(fresh, "b")).toMatchObject({ reason: { code: "PendingEvaluation" } });
   });
+});
+
+it("mayHaveLease: the leases of the ledger, and any that the lost one may have given while the fleet recovers", () => {
+  const first = 2 ** 20 + 98;
+  const ids = [...HELD.leases.keys(), leaseId(token(first - 1)), leaseId(token(first))];
+  const has = (ledger: Ledger) => ids.map((id) => mayHaveLease(ledger, id, 5));
+  expect(has(HELD)).toEqual([true, false, false]);
+  const recovery = { tokensBelow: first + 2 ** 20 };
+  expect(has({ ...HELD, recovery })).toEqual([true, true, false]);
+  expect(has({ ...HELD, recovery: { ...recovery, untilMs: 5 } })).toEqual([true, false, false]);
 });
 
 it("othersWait: of other jobs than the one that asks", () => {

@@ -29,6 +29,8 @@ export interface PlayedGang {
   readonly stopped: (at: number, more?: object) => void;
   readonly notStopped: (at: number) => void;
   readonly found: (at: number, epoch: string | null) => void;
+  /** No agent, and the fleet has let go of the lease. */
+  readonly foundNoLease: (at: number) => void;
   /** Up to the next time that the gang waits for. */
   readonly wait: () => void;
   readonly now: () => number;
@@ -47,11 +49,13 @@ export function playGang({
   located = count,
   file = {},
   taskBatch,
+  isLeaseAsked,
 }: {
   readonly hosts?: number;
   readonly located?: number;
   readonly file?: object;
   readonly taskBatch?: GangInput["taskBatch"];
+  readonly isLeaseAsked?: true;
 } = {}): PlayedGang {
   let nowMs = START_MS;
   const hosts = hostsOf(count);
@@ -71,6 +75,7 @@ export function playGang({
       grant: { ...granted, agents },
       attempt: 1,
       ...(taskBatch !== undefined && { taskBatch }),
+      ...(isLeaseAsked === true && { isLeaseAsked }),
     },
     nowMs,
   );
@@ -125,6 +130,10 @@ export function playGang({
     found: (at, epoch) => {
       const { id, host } = take("find-host", at);
       feed({ kind: "found", id, host, agent: epoch === null ? null : agentOf(epoch) });
+    },
+    foundNoLease: (at) => {
+      const { id, host } = take("find-host", at);
+      feed({ kind: "found", id, host, agent: null, isLeaseGone: true });
     },
     wait: () => {
       nowMs = gangDueAtMs(gang);

@@ -196,6 +196,39 @@ describe("silence", () => {
     expect([...played.gang().agents.values()].map(({ epoch }) => epoch)).toEqual(["2"]);
   });
 
+  test("of a host whose lease is gone ends its part as a fence does, and the others are stopped", () => {
+    const played = playGang({ hosts: 2, isLeaseAsked: true });
+    played.failed(0, "silent");
+    played.wait();
+    expect(played.open("find-host")).toMatchObject([{ lease: played.gang().input.grant.lease.id }]);
+    played.foundNoLease(0);
+    expect(stopsOn(played)).toEqual([HOSTS[1]]);
+    played.ran(1, { end: "stopped" });
+    played.stopped(1);
+    expect(played.gang().end).toMatchObject({
+      end: "failed",
+      cause: { code: "HOST_LOST", host: HOSTS[0] },
+      unconfirmedHosts: [HOSTS[0]],
+    });
+  });
+
+  test("of a host whose lease is gone ends an order to stop it, and calls off what has not started", () => {
+    const stopping = playGang({ hosts: 1, isLeaseAsked: true });
+    stopping.failed(0, "silent");
+    stopping.feed({ kind: "stop", reason: "cancelled" });
+    stopping.notStopped(0);
+    stopping.foundNoLease(0);
+    expect(stopping.gang().end).toMatchObject({ unconfirmedHosts: [HOSTS[0]] });
+    const locating = playGang({ hosts: 1, located: 0, isLeaseAsked: true });
+    locating.foundNoLease(0);
+    expect(locating.gang().end).toMatchObject({ end: "stopped", unconfirmedHosts: [] });
+  });
+
+  test("under former rules is no reason to ask about the lease", () => {
+    const played = playGang({ hosts: 1, located: 0 });
+    expect(played.open("find-host").map((find) => "lease" in find)).toEqual([false]);
+  });
+
   test("grows up to five minutes between two questions", () => {
     const played = playGang({ hosts: 1 });
     const pauses = Array.from({ length: 9 }, () => {

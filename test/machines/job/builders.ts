@@ -68,6 +68,7 @@ export interface Play {
   readonly lateMs?: number;
   /** Not yet admitted. */
   readonly isEntering?: boolean;
+  readonly rules?: number;
 }
 
 export function playJob({
@@ -77,6 +78,7 @@ export function playJob({
   extras,
   lateMs = 0,
   isEntering,
+  rules = JOB_RULES,
 }: Play = {}): PlayedJob {
   let nowMs = START_MS;
   const opened = openJob(
@@ -169,7 +171,7 @@ export function playJob({
       kind: "admission",
       admission: {
         kind: "admitted",
-        rules: JOB_RULES,
+        rules,
         spec: read,
         notified: read.isHeld || read.after !== undefined ? { kind: "silent" } : notified,
         ...(extras !== undefined && { launchExtras: extras }),

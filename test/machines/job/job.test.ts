@@ -401,6 +401,24 @@ describe("launch extras", () => {
     expect(played.open("run")[0]?.order.launchExtras).toEqual({ env: { A: "1" }, files: [] });
   });
 
+  test("may name the host on which ranks begin", () => {
+    const hosts = ["alpha/a1", "alpha/a2"].map(parseHostId);
+    const played = playJob({ extras: ["plan"] });
+    played.feed(played.grant(1, { gpus: hosts.map((host) => ({ host, mask: 0b11 })) }));
+    const [make] = played.open("make-extras");
+    expect(make?.order.mayLead).toBe(true);
+    const report = { ...extras, ...(hosts[1] !== undefined && { leadHost: hosts[1] }) };
+    played.feed({ kind: "extras", id: make?.id ?? 0, report });
+    const led = [...hosts].reverse();
+    for (const { order } of played.open("run"))
+      expect(order.gang.map(({ host }) => host)).toEqual(led);
+    const [attempt] = jobView(played.job()).attempts;
+    expect(attempt?.gpus.map(({ host, ranks }) => [host, ranks])).toEqual([
+      [led[0], [0, 1]],
+      [led[1], [2, 3]],
+    ]);
+  });
+
   test("that nobody made in time cost a note and not the run", () => {
     const played = running({ extras: ["plan"] });
     played.feed({ kind: "extras", id: played.open("make-extras")[0]?.id ?? 0, report: null });

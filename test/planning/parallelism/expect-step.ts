@@ -8,6 +8,7 @@ import { MEGATRON_CORE } from "../../../planning/parallelism/framework.ts";
 import type { PlanModel } from "../../../planning/parallelism/models.ts";
 import type { PlanSite } from "../../../planning/parallelism/site.ts";
 import { layerSums, type Split } from "../../../planning/parallelism/split.ts";
+import { openFloorMs, stepFloorMs } from "../../../planning/parallelism/step-floor.ts";
 import { playedStep, stepTime } from "../../../planning/parallelism/step-time.ts";
 
 export const ROUNDING = 1e-9;
@@ -20,11 +21,15 @@ interface Expected {
   readonly within: number;
 }
 
-/** A link's bytes ÷ rate ≤ played step and bound; the played step is the simulated one; parts add up. */
+/** A link's bytes ÷ rate and the floor ≤ played step, the former ≤ bound; the played step is the simulated one; parts add up. */
 export function expectStep(split: Split, { model, site, within }: Expected): void {
   const sums = layerSums(model);
   const bound = stepTime(split, { site, sums });
   const played = playedStep(split, { site, sums });
+  expect(stepFloorMs(split, { site, sums })).toBeLessThanOrEqual(played.totalMs * (1 + ROUNDING));
+  const open = openFloorMs(split, { site, sums });
+  const openMs = split.runs === undefined ? open.oneRun : open.anyRuns;
+  expect(openMs).toBeLessThanOrEqual(played.totalMs * (1 + ROUNDING));
   const plan = { model, site, split, gradientBytes };
   const simulatedMs = simulateStep(simulatedPlan(plan)).stepMs + played.parts.updateMs;
   expect(linkFloorMs(plan)).toBeLessThanOrEqual(played.totalMs * (1 + ROUNDING));

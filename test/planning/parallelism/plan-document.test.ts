@@ -21,7 +21,10 @@ const { dataParallel, pipelineParallel, tensorParallel, groups, ranks } = docume
 
 test("every GPU is one rank, in the order of hosts, with a place of its own", () => {
   expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
-  expect(ranks.map((rank) => rank.host)).toEqual([..."aaaabbbb"]);
+  expect([...document.hosts].sort()).toEqual(["a", "b"]);
+  expect(ranks.map((rank) => rank.host)).toEqual(
+    document.hosts.flatMap((own) => [own, own, own, own]),
+  );
   const places = ranks.map((rank) => `${rank.stage} ${rank.replica} ${rank.tensorRank}`);
   expect(new Set(places).size).toBe(8);
   expect(dataParallel * pipelineParallel * tensorParallel).toBe(8);
@@ -42,6 +45,13 @@ test.each([
     expect(set).toHaveLength(size);
     for (const key of of) expect(new Set(set.map((rank) => ranks[rank]?.[key])).size).toBe(1);
   }
+});
+
+test("Megatron-LM's rank 0 is on the first host, and where nobody follows the plan's order the site's stays", () => {
+  expect(ranks[0]?.host).toBe(ranks.find(({ megatronRank }) => megatronRank === 0)?.host);
+  const asLeased = planDocument(answer.plan, site, model.shape, { isLed: false });
+  expect(asLeased.hosts).toEqual(["a", "b"]);
+  expect(asLeased.ranks.map((rank) => rank.host)).toEqual([..."aaaabbbb"]);
 });
 
 test("Megatron numbers tensor first, then data, then pipeline", () => {

@@ -174,7 +174,7 @@ describe("an endpoint", () => {
   it("keeps idle connections for longer than clients rest between requests, and says so", async () => {
     const { url } = await opened();
     const { headers } = await fetch(`${url}/healthz`);
-    expect(headers.get("keep-alive")).toBe("timeout=75");
+    expect(headers.get("keep-alive")).toBe("timeout=620");
   });
 
   it("loses no request over 50 preemptions, moves and scale-downs under load", async () => {

@@ -246,6 +246,27 @@ it("a path that cannot be read is the client's mistake", async () => {
   socket.destroy();
 });
 
+it("connections at rest are kept longer than proxies keep theirs, and the oldest make room for others", async () => {
+  const at = await serve({ idle: { keptMs: 620_000, most: 1 } });
+  const rested = async (words: string): Promise<{ socket: Socket; said: string }> => {
+    const socket = await raw(words, at);
+    const [said] = (await once(socket, "data")) as [Buffer];
+    return { socket: socket.resume(), said: said.toString() };
+  };
+  const first = await rested("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+  expect(first.said).toMatch(/\r\nkeep-alive: timeout=620\r\n/i);
+  const closed = once(first.socket, "close");
+  const second = await rested("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+  await closed;
+  // Whoever shows no right does not rest at all.
+  const stranger = await raw("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n", at);
+  await once(stranger.resume(), "close");
+  second.socket.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+  const [again] = (await once(second.socket, "data")) as [Buffer];
+  expect(again.toString()).toContain("200 OK");
+  second.socket.destroy();
+});
+
 describe("slow clients", () => {
   it("are cut off after a while, and hold no other up", async () => {
     const slow = await Promise.all([

@@ -207,7 +207,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a delivery that gave up counts as delivered",
-    seenAt: 12,
+    seenAt: 34,
     climate: "hostile",
     planted: {
       fleet: (machine) => ({

@@ -27,8 +27,8 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
     planted: { agent: { givesUp: false } },
   },
   {
+    // Since 0257 such a gang asks whether its lease is still there, and seed 7000119 breaks nothing: none was found among 300 hostile and some 100 ruthless ones.
     name: "a job that was reset takes the grants of the run before",
-    seenAt: 7_000_119,
     climate: "hostile",
     planted: {
       job: (machine) => ({

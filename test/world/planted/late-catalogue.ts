@@ -45,6 +45,11 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     planted: { agent: { isFromBefore: () => false } },
   },
   {
+    name: "a host that has refused a run starts an order from before it",
+    seenAt: 97_020_015,
+    planted: { agent: { notesRefusals: false } },
+  },
+  {
     name: "the end of a later run frees what an earlier one has left unconfirmed",
     seenAt: 92_000_070,
     climate: "ruthless",
@@ -65,7 +70,7 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
   },
   {
     name: "a copy of a request takes its place in the queue anew",
-    seenAt: 54_000_015,
+    seenAt: 54_000_017,
     climate: "hostile",
     planted: { fleet: endedBefore((copy, present) => copy.seq === present.seq) },
   },
@@ -117,7 +122,7 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
   },
   {
     name: "an array that was reset answers a question to the run before as itself",
-    seenAt: 81_000_006,
+    seenAt: 81_000_013,
     climate: "ruthless",
     planted: {
       array: (machine) => ({
@@ -131,7 +136,7 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
   },
   {
     name: "a job leaves its lobby for a call of a later request",
-    seenAt: 81_000_008,
+    seenAt: 81_000_024,
     climate: "ruthless",
     planted: { job: under(5, ({ call, seq }) => call !== undefined && call.seq > seq) },
   },

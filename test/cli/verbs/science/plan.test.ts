@@ -155,7 +155,8 @@ describe("the document", () => {
   it("takes model, batch and GPUs from a job, and the hosts from a fleet", async () => {
     const plan = await plannedFrom(["job.yaml", "--fleet", "fleet.yaml"], folder());
     expect(plan.globalBatch).toBe(32);
-    expect([...new Set(plan.ranks.map(({ host }) => host))]).toEqual(["eu-1/h1", "eu-1/h2"]);
+    expect([...new Set(plan.ranks.map(({ host }) => host))]).toEqual(plan.hosts);
+    expect([...plan.hosts].sort()).toEqual(["eu-1/h1", "eu-1/h2"]);
   });
 
   it("is corrected by what runs of the fleet measured, where it runs, and says by how much", async () => {
