@@ -30,6 +30,7 @@ export function planText(planned: Planned, width: number): string {
     arguments: launch,
     notes,
     assumed,
+    hosts: [lead],
     idleGpus: idle,
   } = planDocument(plan, site, model.shape);
   const head = [
@@ -43,6 +44,9 @@ export function planText(planned: Planned, width: number): string {
     ...(idle === 0
       ? []
       : [`${counted(idle, "GPU")} of these would make the step longer: ask for ${gpus - idle}.`]),
+    ...(lead === undefined || lead === site.hosts[0]?.id
+      ? []
+      : [`Ranks begin on ${lead}, which holds the first stage: MASTER_ADDR is to point there.`]),
   ];
   return [
     head.join("\n"),

@@ -69,6 +69,19 @@ test.each([
   expect(Math.abs(Number(all?.[1]) / wantMillions - 1)).toBeLessThan(0.02);
 });
 
+it.each([
+  { gpus: "eu/h1:2:T4,eu/h2:8:A100", wantLead: "eu/h2", wantLine: true },
+  { gpus: "eu/h1:4", wantLead: "eu/h1", wantLine: false },
+])("says on which host ranks begin where that is not the first of $gpus", async (row) => {
+  const words = ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", row.gpus];
+  const { stdout } = await run(["plan", ...words]);
+  const { hosts, ranks } = await plannedFrom(words);
+  const first = { host: row.wantLead, stage: 0 };
+  expect(ranks.find(({ rank }) => rank === 0)).toMatchObject(first);
+  expect(hosts[0]).toBe(row.wantLead);
+  expect(stdout.includes(`Ranks begin on ${row.wantLead}`)).toBe(row.wantLine);
+});
+
 it("fits the screen and gives the arguments of both launchers", async () => {
   const { code, stdout } = await run([
     "plan",
