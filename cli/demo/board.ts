@@ -1,7 +1,7 @@
 /** @file The demo's display: a table redrawn in place on a terminal, otherwise one plain line for each change. */
 
 import { createLogUpdate } from "log-update";
-import { gpuCountOf } from "../../domain/lease/lease.ts";
+import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { clusterOf } from "../../domain/values/ids.ts";
 
@@ -79,12 +79,10 @@ function plainBoard(stream: NodeJS.WriteStream): Board {
 }
 
 /** The clusters and hosts of a lease, short enough for a column. */
-export function whereOf(ledger: Ledger, jobId: string): string | undefined {
-  const lease = [...ledger.leases.values()].find((candidate) => candidate.jobId === jobId);
-  if (lease === undefined) return undefined;
-  const hosts = lease.gpus.map(({ host }) => host);
+export function whereOf({ gpus }: Pick<Lease, "gpus">): string {
+  const hosts = gpus.map(({ host }) => host);
   const [first] = hosts;
-  if (first === undefined) return undefined;
+  if (first === undefined) return "";
   return hosts.length === 1 ? first : `${clusterOf(first)} ×${hosts.length}`;
 }
 

@@ -188,12 +188,13 @@ async function submitJob(
 /** Brings the row of a job that has not ended up to date. */
 function updateRow(row: DemoRow, ledger: Ledger): void {
   if (row.state === "completed" || row.state === "failed") return;
-  const where = whereOf(ledger, row.jobId);
+  const lease = [...ledger.leases.values()].find(({ jobId }) => jobId === row.jobId);
   const request = [...ledger.requests.values()].find(({ jobId }) => jobId === row.jobId);
-  if (where !== undefined) {
-    if (row.state !== "running") row.waitedMs = Date.now() - row.submittedAtMs;
+  if (lease !== undefined) {
+    // As the job's result will say it.
+    row.waitedMs = Math.max(0, lease.grantedAtMs - row.submittedAtMs);
     row.state = "running";
-    row.where = where;
+    row.where = whereOf(lease);
   } else if (request !== undefined) {
     row.state = "waiting";
     row.code = ledger.reasons.get(request.jobId)?.code ?? "";
