@@ -1,6 +1,9 @@
 /** @file `orbweaver up`: its options, and its answer; `cli/up/` does the work. */
 
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { Option, type Command } from "commander";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
 import { trustText, trustWord } from "../../../workers/submitter-check.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
@@ -82,6 +85,7 @@ export function upVerb(context: CommandContext): Command {
     )
     .action(async (file: string | undefined, values: UpValues) => {
       const fleet = values.name ?? fleetNamed(values, context.io.env);
+      if (file === undefined) refuseFileAsName(context, fleet);
       const stateDir = fleetStateDir(context.io.env, fleet);
       const up = await oneAtATime(context, stateDir, () =>
         bringUp(context, {
@@ -108,6 +112,15 @@ export function upVerb(context: CommandContext): Command {
       }
     });
   return addConnectionOptions(verb);
+}
+
+/** `--fleet fleet.yaml` would bring up a fleet of that name, of whatever this machine has. */
+function refuseFileAsName({ io: { cwd } }: CommandContext, fleet: string): void {
+  if (!/\.ya?ml$/.test(fleet) || !existsSync(resolve(cwd, fleet))) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `--fleet names a fleet, and ${fleet} is a file. To bring up what it describes: orbweaver up ${fleet}`,
+  );
 }
 
 function summaryOf(up: Up): object {
