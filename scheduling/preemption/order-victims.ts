@@ -15,7 +15,7 @@ import { tenantFlow } from "../ledger/rules/flow.ts";
 import type { FleetIndex } from "../ledger/rules/fleet-index.ts";
 import { heldIn, waitingKey, type Holdings } from "../fairness/holdings.ts";
 import { levelOf, stretchOf, type ServiceOrder } from "../queue/service-order.ts";
-import { victimsIn, type Victim, type VictimIndex } from "./candidate-index.ts";
+import { kindsIn, type Victim, type VictimIndex } from "./candidate-index.ts";
 import { lossOf } from "./eviction-cost.ts";
 import type { VictimChoice } from "./victim-choice.ts";
 
@@ -94,15 +94,18 @@ function outlookOf(request: PendingRequest, search: OrderSearch): Outlook {
   const stretch = stretchFor(request, { order, holdings });
   const givers: Victim[] = [];
   let nextMs = Infinity;
-  for (const victim of isFleet ? book.all.values() : victimsIn(book, scope)) {
+  const at = { nowMs, stretch };
+  const look = (victim: Victim): void => {
     const { lease, fromMs } = victim;
-    if (!isBelow(request, lease)) continue;
-    if (fromMs <= nowMs && order.givesWay(lease, rank, { nowMs, stretch })) givers.push(victim);
+    if (!isBelow(request, lease)) return;
+    if (fromMs <= nowMs && order.givesWay(lease, rank, at)) givers.push(victim);
     else {
       const atMs = Math.max(fromMs, order.givesWayAtMs(lease, rank, stretch));
       if (atMs > nowMs && atMs < nextMs) nextMs = atMs;
     }
-  }
+  };
+  if (isFleet) for (const victim of book.all.values()) look(victim);
+  else for (const alike of kindsIn(book, scope)) for (const victim of alike) look(victim);
   givers.sort(
     (a, b) =>
       order.servedOf(b.lease, nowMs) - order.servedOf(a.lease, nowMs) ||

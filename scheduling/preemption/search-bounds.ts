@@ -44,15 +44,18 @@ export function leastLossFor(
 ): number {
   const needed = wanted - mostOpenTo(request, capacity);
   if (needed > gpusOf(victims)) return Infinity;
-  const perGpu = (victim: Victim): number => lossOf(victim) / victim.gpus;
-  const cheapest = victims.reduce((least, victim) => Math.min(least, lossOf(victim)), Infinity);
+  const losses = victims.map((victim) => {
+    const loss = lossOf(victim);
+    return { loss, perGpu: loss / victim.gpus, gpus: victim.gpus };
+  });
+  const cheapest = losses.reduce((least, { loss }) => Math.min(least, loss), Infinity);
   let left = needed;
   let loss = 0;
-  for (const victim of [...victims].sort((a, b) => perGpu(a) - perGpu(b))) {
+  for (const { perGpu, gpus: most } of losses.sort((a, b) => a.perGpu - b.perGpu)) {
     if (left <= 0) break;
-    const gpus = Math.min(left, victim.gpus);
+    const gpus = Math.min(left, most);
     left -= gpus;
-    loss += perGpu(victim) * gpus;
+    loss += perGpu * gpus;
   }
   return Math.max(loss, cheapest) * (1 - LOSS_ERROR);
 }

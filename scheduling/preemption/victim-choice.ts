@@ -68,6 +68,8 @@ export function chooseVictims(
   let known: readonly Victim[] | undefined;
   let free: number | undefined;
   let members: ReadonlySet<Victim> | undefined;
+  const ownFlow = tenantFlow(request);
+  const limits = new Map<string, Limits>();
   const loss = ({ lease }: Victim): number => lossOf(lease, nowMs);
   return { isEmpty, allows, lossOf: loss, ordered };
 
@@ -82,9 +84,9 @@ export function chooseVictims(
 
   function allows(victim: Victim): boolean {
     if (!isOpen(victim)) return false;
-    const limits = limitsOf(victim);
-    if (limits === undefined) return false;
-    if (limits.every(isAmple)) return true;
+    const ofKind = limitsOf(victim);
+    if (ofKind === undefined) return false;
+    if (ofKind.every(isAmple)) return true;
     members ??= new Set(ordered());
     return members.has(victim);
   }
@@ -114,26 +116,38 @@ export function chooseVictims(
         if (isOpen(victim) && isUseful(request, victim.lease, holdings)) able.push(victim);
       }
     const useOf = ({ gpus }: Victim): number => Math.min(gpus, wantedGpus);
-    able.sort(
+    const rows = able.map((victim) => ({
+      victim,
+      perGpu: loss(victim) / useOf(victim),
+      wasted: victim.gpus - useOf(victim),
+    }));
+    rows.sort(
       (a, b) =>
-        loss(a) / useOf(a) - loss(b) / useOf(b) ||
-        a.gpus - useOf(a) - (b.gpus - useOf(b)) ||
-        b.lease.token - a.lease.token,
+        a.perGpu - b.perGpu || a.wasted - b.wasted || b.victim.lease.token - a.victim.lease.token,
     );
     const spare = new Map<string, number>();
-    return able.filter((victim) => {
-      const limits = limitsOf(victim) ?? [];
-      const isWithin = limits.every(
+    const inTurn = rows.map(({ victim }) => victim);
+    return inTurn.filter((victim) => {
+      const ofKind = limitsOf(victim) ?? [];
+      const isWithin = ofKind.every(
         (limit) => isAmple(limit) || (spare.get(limit.key) ?? limit.gpus) >= victim.gpus,
       );
       if (!isWithin) return false;
-      for (const { key, gpus } of limits) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
+      for (const { key, gpus } of ofKind) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
       return true;
     });
   }
 
-  function limitsOf({ lease }: Victim): Limits {
-    if (tenantFlow(lease) === tenantFlow(request)) return undefined;
+  /** The same for all of a kind: their flow and type of GPU are. */
+  function limitsOf({ kind, lease, flow }: Victim): Limits {
+    if (flow === ownFlow) return undefined;
+    if (limits.has(kind)) return limits.get(kind);
+    const found = limitsFor(lease);
+    limits.set(kind, found);
+    return found;
+  }
+
+  function limitsFor(lease: Lease): Limits {
     return right === "due"
       ? dueLimits(request, lease, { holdings, wantedGpus, freeGpus: freeNow })
       : reclaimLimits(request, lease, holdings);

@@ -52,11 +52,17 @@ export const MOST_LEVELS = 8;
 export const levelOf = ({ seq }: Pick<PendingRequest, "seq">): number =>
   Math.min(MOST_LEVELS - 1, Math.max(0, seq - 1));
 
+/** GPU-milliseconds of each level. */
+const LEVEL_GPU_MS = Array.from(
+  { length: MOST_LEVELS },
+  (_, level) => QUANTUM_GPU_MS * GROWTH ** level,
+);
+
 /** When the run has used up all levels up to this one. */
 const usedUpAtMs = ({ grantedAtMs, gpus }: Lease, level: number, stretch: number): number =>
   level >= MOST_LEVELS - 1
     ? Infinity
-    : grantedAtMs + (QUANTUM_GPU_MS * GROWTH ** level * stretch) / gpuCountOf(gpus);
+    : grantedAtMs + ((LEVEL_GPU_MS[level] ?? Infinity) * stretch) / gpuCountOf(gpus);
 
 const leastServedIn = (scope: ServiceOrder["scope"], mostStretch: number): ServiceOrder => {
   const givesWayAtMs: ServiceOrder["givesWayAtMs"] = (lease, rank, stretch) =>
@@ -68,7 +74,7 @@ const leastServedIn = (scope: ServiceOrder["scope"], mostStretch: number): Servi
     givesWayAtMs,
     givesWay: (lease, rank, { nowMs, stretch }) => givesWayAtMs(lease, rank, stretch) <= nowMs,
     servedOf: (lease, nowMs) =>
-      QUANTUM_GPU_MS * GROWTH ** levelOf(lease) +
+      (LEVEL_GPU_MS[levelOf(lease)] ?? Infinity) +
       gpuCountOf(lease.gpus) * (nowMs - lease.grantedAtMs),
   };
 };
