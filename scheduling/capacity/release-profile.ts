@@ -168,15 +168,26 @@ export function unreservedIn(type: TypeOptions, cluster: ClusterId): EndProfile 
 
 function unreservedOn(hosts: readonly PoolHost[]): EndProfile {
   const tally: Tally = { free: 0, ends: new Map() };
+  // Hosts of one gang stand side by side: their GPUs are added up before they are entered.
+  let sameEndMs = NaN;
+  let sameGpus = 0;
   for (const { serviceMask, freeMask, reservedMask, holds } of hosts) {
     const unreserved = serviceMask & ~reservedMask;
     tally.free += popCount(freeMask);
+    if (unreserved === 0 || holds.size === 0) continue;
     for (const { mask, endAtMs, opportunisticMask } of holds.values()) {
       tally.free += popCount(opportunisticMask & unreserved);
       const gpus = popCount(mask & ~opportunisticMask & unreserved);
-      if (gpus > 0) addEnd(tally, endAtMs, gpus);
+      if (gpus === 0) continue;
+      if (endAtMs !== sameEndMs) {
+        if (sameGpus > 0) addEnd(tally, sameEndMs, sameGpus);
+        sameEndMs = endAtMs;
+        sameGpus = 0;
+      }
+      sameGpus += gpus;
     }
   }
+  if (sameGpus > 0) addEnd(tally, sameEndMs, sameGpus);
   return profileOf(tally);
 }
 
