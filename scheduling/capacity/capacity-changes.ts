@@ -11,7 +11,9 @@ import { drainedMask } from "../ledger/rules/gpu-drains.ts";
 import { hostConditionOf } from "../ledger/rules/grant-check.ts";
 import {
   changeHost,
+  dropHold,
   keptMask,
+  putHold,
   setService,
   UNKNOWN_END_MS,
   type Hold,
@@ -40,7 +42,7 @@ export function noteLease(
     const gpus = takenGpus(before);
     release(usage, index, heldBy(before));
     eachHost(capacity, gpus, (host, mask) => {
-      host.holds.delete(before.id);
+      dropHold(host, before.id);
       setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
       settleStranded(capacity, host);
     });
@@ -116,7 +118,7 @@ function hold(capacity: Capacity, { name, gpus, opportunistic, terms }: Holding)
     const opportunisticMask = maskIn(opportunistic, host.id);
     if (last?.mask !== mask || last.opportunisticMask !== opportunisticMask)
       last = { mask, opportunisticMask, ...terms };
-    host.holds.set(name, last);
+    putHold(host, name, last);
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
     settleStranded(capacity, host);
   });
@@ -126,7 +128,7 @@ export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
   const { name } = grant;
   release(capacity.usage, capacity.index, grant);
   eachHost(capacity, grant.gpus, (host, mask) => {
-    host.holds.delete(name);
+    dropHold(host, name);
     setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
     settleStranded(capacity, host);
   });

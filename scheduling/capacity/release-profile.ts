@@ -9,7 +9,7 @@ import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { Capacity, TypeOptions } from "./capacity-state.ts";
 import { hostsOf } from "./capacity.ts";
 import { hostsOn } from "./capacity-changes.ts";
-import type { Pool, PoolHost } from "./host-pools.ts";
+import { holdsOn, type Pool, type PoolHost } from "./host-pools.ts";
 
 /** GPUs by when they are free at the latest. */
 export interface EndProfile {
@@ -88,7 +88,7 @@ function outlookNow(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
     const tally = tallies.get(cluster) ?? { free: 0, ends: new Map<number, number>() };
     tallies.set(cluster, tally);
     tally.free += popCount(mask & ~host.leasedMask);
-    for (const hold of host.holds.values()) {
+    for (const hold of holdsOn(host)) {
       const usedOpportunistically = popCount(hold.opportunisticMask & mask);
       opportunistic += usedOpportunistically;
       tally.free += usedOpportunistically;
@@ -106,13 +106,11 @@ function outlookNow(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
 export const NOTHING: EndProfile = { free: 0, ends: [] };
 
 /** The GPUs of a host that are free or in opportunistic use by then and reserved for no other job. */
-export function freeBy(
-  { serviceMask, leasedMask, reservedMask, holds }: PoolHost,
-  { atMs, nowMs, ownMask = 0 }: FreeBy,
-): number {
-  const usable = serviceMask & ~(reservedMask & ~ownMask);
-  let mask = usable & ~leasedMask;
-  for (const hold of holds.values()) {
+export function freeBy(host: PoolHost, { atMs, nowMs, ownMask = 0 }: FreeBy): number {
+  const usable = host.serviceMask & ~(host.reservedMask & ~ownMask);
+  let mask = usable & ~host.leasedMask;
+  if (mask === usable) return mask;
+  for (const hold of holdsOn(host)) {
     const isOver = Math.max(nowMs, hold.endAtMs) <= atMs;
     mask |= (isOver ? hold.mask : hold.opportunisticMask) & usable;
   }
@@ -127,6 +125,8 @@ export interface FreeBy {
 
 /** When so many of all of them are free that are not so now; infinite when there are not so many. */
 export function endOf(count: number, profiles: readonly EndProfile[]): number {
+  const [only] = profiles;
+  if (only !== undefined && profiles.length === 1) return endIn(count, only);
   const at = new Array<number>(profiles.length).fill(0);
   for (let left = count; ;) {
     let next: End | undefined;
@@ -142,6 +142,15 @@ export function endOf(count: number, profiles: readonly EndProfile[]): number {
     if (left <= 0) return next.atMs;
     at[from] = (at[from] ?? 0) + 1;
   }
+}
+
+function endIn(count: number, { ends }: EndProfile): number {
+  let left = count;
+  for (const { atMs, gpus } of ends) {
+    left -= gpus;
+    if (left <= 0) return atMs;
+  }
+  return Infinity;
 }
 
 /** By the hosts of a cluster, which are one list for one type and its constraints. */
@@ -166,16 +175,17 @@ export function unreservedIn(type: TypeOptions, cluster: ClusterId): EndProfile 
   return profile;
 }
 
-function unreservedOn(hosts: readonly PoolHost[]): EndProfile {
+/** The same of any hosts. Cost: O(hosts + leases · log leases). */
+export function unreservedOn(hosts: readonly PoolHost[]): EndProfile {
   const tally: Tally = { free: 0, ends: new Map() };
   // Hosts of one gang stand side by side: their GPUs are added up before they are entered.
   let sameEndMs = NaN;
   let sameGpus = 0;
-  for (const { serviceMask, freeMask, reservedMask, holds } of hosts) {
-    const unreserved = serviceMask & ~reservedMask;
-    tally.free += popCount(freeMask);
-    if (unreserved === 0 || holds.size === 0) continue;
-    for (const { mask, endAtMs, opportunisticMask } of holds.values()) {
+  for (const host of hosts) {
+    const unreserved = host.serviceMask & ~host.reservedMask;
+    if (unreserved === 0) continue;
+    tally.free += popCount(host.freeMask);
+    for (const { mask, endAtMs, opportunisticMask } of holdsOn(host)) {
       tally.free += popCount(opportunisticMask & unreserved);
       const gpus = popCount(mask & ~opportunisticMask & unreserved);
       if (gpus === 0) continue;

@@ -22,7 +22,15 @@ import {
   optionsFor,
   wattsLeft,
 } from "../capacity/capacity.ts";
-import { freeBy, outlookOf, untilLeasesChange } from "../capacity/release-profile.ts";
+import {
+  endOf,
+  freeBy,
+  outlookOf,
+  unreservedIn,
+  unreservedOn,
+  untilLeasesChange,
+  type EndProfile,
+} from "../capacity/release-profile.ts";
 import {
   leastSharesOn,
   withinShares,
@@ -35,7 +43,13 @@ import { leastThroughputFor } from "../admission/least-throughput.ts";
 import { largestAcceptable, shapeOf } from "../ledger/rules/grant-check.ts";
 import { noteSearch } from "./last-search.ts";
 import { reservationOptions } from "./reservation-options.ts";
-import { gpusIn, UNKNOWN_END_MS, type Pool, type PoolHost } from "../capacity/host-pools.ts";
+import {
+  gpusIn,
+  holdsOn,
+  UNKNOWN_END_MS,
+  type Pool,
+  type PoolHost,
+} from "../capacity/host-pools.ts";
 import { fitsOf, type ClusterFit, type CycleView } from "../admission/feasibility.ts";
 import { WATTS_EPSILON } from "../ledger/rules/limits.ts";
 import type { PlaceHost, PlacePolicy } from "../placement/place-policy.ts";
@@ -153,8 +167,8 @@ function placeBy(
 /** Ascending, each once. */
 function laterEnds(hosts: readonly PoolHost[], atMs: number): readonly number[] {
   const ends = new Set<number>();
-  for (const { holds } of hosts)
-    for (const { endAtMs } of holds.values()) if (endAtMs > atMs) ends.add(endAtMs);
+  for (const host of hosts)
+    for (const { endAtMs } of holdsOn(host)) if (endAtMs > atMs) ends.add(endAtMs);
   return [...ends].sort((a, b) => a - b);
 }
 
@@ -321,11 +335,15 @@ function firstToEnd(
   const { need } = type;
   let best: Candidate | undefined;
   let isPossible = false;
-  const consider = ({ gpus: size, worth }: SizeOffer, hosts: readonly PoolHost[]): void => {
+  const consider = (
+    { gpus: size, worth }: SizeOffer,
+    hosts: readonly PoolHost[],
+    profiles: readonly EndProfile[],
+  ): void => {
     const runMs = expectedRunMs(request, worth);
     const beforeMs = best === undefined ? latestMs : Math.min(latestMs, best.endMs - runMs);
     const withShares = Math.ceil(size * leastSharesOn(hosts, need));
-    const atMs = enoughAtMs(hosts, { size: withShares, nowMs, latestMs: beforeMs });
+    const atMs = enoughAtMs(profiles, { size: withShares, nowMs, latestMs: beforeMs });
     isPossible ||= atMs !== undefined;
     if (atMs === undefined || atMs > latestMs) return;
     const endMs = atMs + runMs;
@@ -334,44 +352,35 @@ function firstToEnd(
   if (type.shape.isSameHost) {
     for (const { cluster, hasFabric, largestHostGpus } of offers) {
       if ((type.shape.isSameFabric && !hasFabric) || largestHostGpus < whole.gpus) continue;
-      for (const host of hostsOf(type, cluster)) consider(whole, [host]);
+      for (const host of hostsOf(type, cluster)) consider(whole, [host], [unreservedOn([host])]);
     }
     return best;
   }
-  for (const { size, offer } of inside) consider(size, hostsOf(type, offer.cluster));
+  for (const { size, offer } of inside) {
+    const { cluster } = offer;
+    consider(size, hostsOf(type, cluster), [unreservedIn(type, cluster)]);
+  }
   if (!isPossible && across.length > 0)
     consider(
       whole,
       across.flatMap(({ cluster }) => hostsOf(type, cluster)),
+      across.map(({ cluster }) => unreservedIn(type, cluster)),
     );
   return best;
 }
 
-/** When so many GPUs of the hosts are free that are reserved for no job: undefined for never, `Infinity` for after `latestMs`. */
+/** When so many GPUs are free that are reserved for no job: undefined for never, `Infinity` for after `latestMs`. */
 function enoughAtMs(
-  hosts: readonly PoolHost[],
+  profiles: readonly EndProfile[],
   {
     size,
     nowMs,
     latestMs,
   }: { readonly size: number; readonly nowMs: number; readonly latestMs: number },
 ): number | undefined {
-  let free = 0;
-  let later = 0;
-  const endsAtMs: number[] = [];
-  for (const { serviceMask, freeMask, reservedMask, holds } of hosts) {
-    const unreserved = serviceMask & ~reservedMask;
-    free += popCount(freeMask);
-    for (const { mask, endAtMs, opportunisticMask } of holds.values()) {
-      free += popCount(opportunisticMask & unreserved);
-      const gpus = popCount(mask & ~opportunisticMask & unreserved);
-      if (endAtMs > latestMs) later += gpus;
-      else for (let left = gpus; left > 0; left -= 1) endsAtMs.push(endAtMs);
-    }
-  }
+  const free = profiles.reduce((sum, each) => sum + each.free, 0);
   if (free >= size) return nowMs;
-  if (free + endsAtMs.length + later < size) return undefined;
-  if (free + endsAtMs.length < size) return Infinity;
-  const sorted = Float64Array.from(endsAtMs).sort();
-  return Math.max(nowMs, sorted[size - free - 1] ?? Infinity);
+  const atMs = endOf(size - free, profiles);
+  if (atMs === Infinity) return undefined;
+  return atMs > latestMs ? Infinity : Math.max(nowMs, atMs);
 }
