@@ -202,8 +202,11 @@ export function unpackReservation(
   };
 }
 
-const packGpus = (gpus: readonly HostGpus[], { hosts }: Shared): readonly number[] =>
-  gpus.flatMap(({ host, mask }) => [hosts.indexOf(host), mask]);
+function packGpus(gpus: readonly HostGpus[], { hosts }: Shared): readonly number[] {
+  const pairs: number[] = [];
+  for (const { host, mask } of gpus) pairs.push(hosts.indexOf(host), mask);
+  return pairs;
+}
 
 function unpackGpus(pairs: readonly number[], { hosts }: Tables): readonly HostGpus[] {
   const gpus: HostGpus[] = [];

@@ -7,6 +7,11 @@ import { ms } from "../../../domain/values/units.ts";
 import { withTexts } from "../../../scheduling/ledger/codec-compact.ts";
 import { packDemand, packRuns } from "../../../scheduling/ledger/codec-notes.ts";
 import type { RunNote } from "../../../scheduling/ledger/ledger.ts";
+import {
+  noteDemand,
+  openDemand,
+  traceOf,
+} from "../../../scheduling/ledger/rules/inference-demand.ts";
 import { demandBytes, runsBytes } from "../../../scheduling/ledger/size-notes.ts";
 import { jsonBytes } from "../../../scheduling/ledger/size-table.ts";
 
@@ -49,6 +54,22 @@ test("the demand of inference jobs takes the bytes of its packed form", () => {
   fc.assert(
     fc.property(fc.nat(5_000), fc.array(slot), (gpus, slots) => {
       expect(demandBytes({ gpus, slots })).toBe(jsonBytes(packDemand({ gpus, slots })));
+    }),
+  );
+});
+
+test("the demand of inference jobs takes the bytes of its packed form after each change, while seconds come and go", () => {
+  const step = fc.record({ more: fc.integer({ min: -40, max: 400 }), afterMs: fc.nat(90_000) });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const book = openDemand({ leases: new Map(), requests: new Map() });
+      let nowMs = 0;
+      for (const { more, afterMs } of steps) {
+        nowMs += afterMs;
+        noteDemand(book, more, nowMs);
+        const trace = traceOf(book);
+        expect(demandBytes(trace)).toBe(jsonBytes(packDemand(trace)));
+      }
     }),
   );
 });
