@@ -68,8 +68,9 @@ async function askToAssert(client: Client, jobId: string, question: Question): P
 /** A job that its lobby lists is not asked: the lobby reports it. */
 export async function recover(
   { client, lobbyStore }: RecoveryPorts,
-  { fleet, clusters, isLedgerLost, areWordsLost }: RecoverOrder,
+  order: RecoverOrder,
 ): Promise<void> {
+  const { fleet, clusters, isLedgerLost, areWordsLost } = order;
   const reporting = [
     ...clusters.flatMap((cluster) => [
       presenceWorkflowId(fleet, cluster),
@@ -86,7 +87,7 @@ export async function recover(
     }
   });
   if (!isLedgerLost && areWordsLost !== true) return;
-  const outside = await jobsOutside(client, lobbyStore, { fleet, isLedgerLost });
+  const outside = await jobsOutside(client, lobbyStore, order);
   const query = `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"`;
   const jobs: { readonly jobId: string; readonly runId: string }[] = [];
   for await (const { workflowId: jobId, runId, attribute } of listedRuns(client, query)) {

@@ -10,9 +10,9 @@ import type { RecoverOrder } from "../protocol/control-contract.ts";
 import type { LobbyStoreActivities } from "../protocol/lobby-contract.ts";
 import { listedRuns } from "./listed-runs.ts";
 import {
+  countAgainSignal,
   LOBBY_WORKFLOW,
   lobbyRowsQuery,
-  reportAgainSignal,
   type LobbyRows,
 } from "../protocol/messages.ts";
 
@@ -23,15 +23,16 @@ const READ_BYTES = 4 * 1024 * 1024;
 export async function jobsOutside(
   client: Client,
   store: Pick<LobbyStoreActivities, "loadRows">,
-  { fleet, isLedgerLost }: Pick<RecoverOrder, "fleet" | "isLedgerLost">,
+  { fleet, isLedgerLost, creditsFrom }: Omit<RecoverOrder, "clusters">,
 ): Promise<ReadonlySet<string>> {
   const outside = new Set<string>();
+  const again = creditsFrom === undefined ? {} : { creditsFrom };
   const query = `WorkflowType = "${LOBBY_WORKFLOW}" AND ExecutionStatus = "Running"`;
   for await (const { workflowId, memo } of listedRuns(client, query)) {
     if ((await memo("fleet")) !== fleet) continue;
     try {
       const lobby = client.workflow.getHandle(workflowId);
-      if (isLedgerLost) await lobby.signal(reportAgainSignal);
+      if (isLedgerLost) await lobby.signal(countAgainSignal, again);
       await addRows(outside, store, await lobby.query(lobbyRowsQuery));
     } catch (error) {
       log.warn("a lobby could not be asked for its jobs", { workflowId, error: String(error) });

@@ -107,6 +107,10 @@ export const UNASKED_CALL_RULES = 9;
 export const DOUBTED_LEASE_RULES = 10;
 /** From here on an array that is asked what it holds gives up grants to the run before as well that it is about to take. */
 export const DOUBTED_GRANT_RULES = 10;
+/** From here on what local activities answer makes no order of a user durable, and a held job answers no call of its lobby before that order is. */
+export const DURABLE_ORDER_RULES = 10;
+/** From here on a job that is called in the moment of its end gives the credit back. */
+export const CALLED_END_RULES = 10;
 /** From here on an array orders its hosts again to stop tasks, where they did not carry the order out. */
 export const REPEATED_STOP_RULES = 9;
 /** From here on tasks of an array can be cancelled, and run after all, while it waits for other jobs. */
@@ -227,6 +231,8 @@ export interface RecoverOrder {
   readonly isLedgerLost: boolean;
   /** The fleet has its ledger and has dropped words: jobs are to be asked, and lobbies keep their credits. Absent otherwise. */
   readonly areWordsLost?: true;
+  /** For lobbies of a lost ledger: none that the present one has given and not had back has a lower number. Absent where it gives none, and of former releases. */
+  readonly creditsFrom?: number;
   readonly fleet: string;
   readonly clusters: readonly string[];
 }

@@ -188,6 +188,9 @@ export const deregisterSignal = defineSignal<[{ readonly epoch: string }]>("dere
 /** The fleet has lost its ledger, or its rules about silence have changed: every agent is to report again. */
 export const reportAgainSignal = defineSignal("report-again");
 
+/** The same to a lobby. It keeps credits with numbers from `creditsFrom` on, which the present ledger has given. Without that, as of former releases, it forgets all. */
+export const countAgainSignal = defineSignal<[{ readonly creditsFrom?: number }]>("report-again");
+
 export const readLogUpdate = defineUpdate<LogChunk, [LogQuery]>("read");
 
 export const endLogSessionSignal = defineSignal("end");

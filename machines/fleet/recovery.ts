@@ -9,6 +9,7 @@ import type { RecoverOrder } from "../../protocol/control-contract.ts";
 import { COST, spend } from "./continue.ts";
 import { afterGap } from "./patience.ts";
 import { fold, issue, update, type FleetStep } from "./state.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { isUnended, LATE_ANSWERS_MS } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 
 /** How long the answers may take, once everybody has been asked. */
@@ -21,7 +22,7 @@ export function startRecovery(step: FleetStep, nowMs: number): FleetStep {
   if (nextAtMs <= nowMs)
     return ask(
       update(step, { recovery: { ...recovery, recoverAtMs: later } }),
-      recovery.areWordsLost ? WORDS_LOST : LEDGER_LOST,
+      recovery.areWordsLost ? WORDS_LOST : ledgerLost(ledger),
     );
   if (recovery.isReportDue) return ask(step, AGENTS_ONLY);
   const isAsked = nextAtMs === Infinity && recovery.underway.length === 0;
@@ -29,10 +30,17 @@ export function startRecovery(step: FleetStep, nowMs: number): FleetStep {
   return fold(step, { kind: "recovery-asked", untilMs: nowMs + LATE_ANSWERS_MS, nowMs });
 }
 
-type Loss = Pick<RecoverOrder, "isLedgerLost" | "areWordsLost">;
-const LEDGER_LOST: Loss = { isLedgerLost: true };
+type Loss = Pick<RecoverOrder, "isLedgerLost" | "areWordsLost" | "creditsFrom">;
 const WORDS_LOST: Loss = { isLedgerLost: false, areWordsLost: true };
 const AGENTS_ONLY: Loss = { isLedgerLost: false };
+
+/** Everybody is asked three times, and the ledger gives credits between. */
+function ledgerLost({ intake }: Ledger): Loss {
+  if (intake === undefined) return { isLedgerLost: true };
+  const out = [...intake.lobbies.values()].flatMap(({ credits }) => [...credits.keys()]);
+  const creditsFrom = out.reduce((least, number) => Math.min(least, number), intake.nextCredit);
+  return { isLedgerLost: true, creditsFrom };
+}
 
 function ask(step: FleetStep, loss: Loss): FleetStep {
   const { name: fleet, ledger, recovery, nextId } = step.state;

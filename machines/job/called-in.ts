@@ -10,6 +10,7 @@
 
 import type { Step } from "../machine.ts";
 import {
+  DURABLE_ORDER_RULES,
   EARLY_CALL_RULES,
   KEPT_CALL_RULES,
   RECALLED_RULES,
@@ -30,6 +31,7 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
   if (seq > job.seq && job.rules >= EARLY_CALL_RULES) return quiet(rest);
   if (seq === job.seq && isUnasked(job) && job.rules >= UNASKED_CALL_RULES) return quiet(rest);
   if (seq === job.seq && isYetToAsk(job) && job.rules >= KEPT_CALL_RULES) return quiet(job);
+  if (seq === job.seq && isYetToLeave(job) && job.rules >= DURABLE_ORDER_RULES) return quiet(job);
   if (seq !== job.seq || !mayEnter(job))
     return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
   const entering = { ...withoutPending(rest), round, usedCredit: credit };
@@ -42,6 +44,10 @@ const mayEnter = (job: Job): boolean =>
 /** It has made no request under its number: it waits for other jobs, or for its release. */
 const isUnasked = ({ stage, hasRequest }: Job): boolean =>
   !hasRequest && (stage.kind === "following" || stage.kind === "held");
+
+/** It is held, and takes its request back once that is durable: its lobby hears it then. */
+const isYetToLeave = ({ grant, hasRequest, isHeld, reason }: Job): boolean =>
+  isHeld && hasRequest && grant === undefined && reason === undefined;
 
 const isYetToAsk = (job: Job): boolean =>
   (job.stage.kind === "backing-off" || job.stage.kind === "no-fleet") &&

@@ -53,6 +53,7 @@ import {
   held,
   holding,
   leaving,
+  notYetDurable,
   repeated,
   unasked,
   waiting,
@@ -332,7 +333,8 @@ function delivered(
 ): JobStep {
   const answered = received(before, id);
   if (answered === undefined) return quiet(before);
-  const { message, job } = answered;
+  const { message } = answered;
+  const job = notYetDurable(answered.job, nowMs);
   const { stage } = job;
   switch (message.purpose) {
     case "request":

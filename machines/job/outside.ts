@@ -5,6 +5,7 @@
  * those that lose rows ask the jobs. The fleet cannot measure the patience of a request that it does not have, so the job does.
  */
 
+import { CALLED_END_RULES } from "../../protocol/control-contract.ts";
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import { ms, type Ms } from "../../domain/values/units.ts";
 import { patienceMs, presentFleet } from "./cells.ts";
@@ -20,6 +21,12 @@ export function exitOf(job: Job): { readonly exit?: LobbyExit } {
   if (reask !== undefined) return reask.exit === undefined ? {} : { exit: reask.exit };
   return isOutside(job) ? exitUnder(job, seq) : {};
 }
+
+/** The same for a job that ends. The call that comes with its reason may be the first that it hears of its place. */
+export const lastExitOf = (job: Job): { readonly exit?: LobbyExit } =>
+  job.call?.seq === job.seq && job.rules >= CALLED_END_RULES
+    ? exitUnder(job, job.seq)
+    : exitOf(job);
 
 export function exitUnder(
   { jobId, runId, spec, cells, tenantBefore }: Job,

@@ -7,12 +7,16 @@
 
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
-import { RESTED_ANYWAY_RULES, type NotifyResult } from "../../protocol/control-contract.ts";
+import {
+  DURABLE_ORDER_RULES,
+  RESTED_ANYWAY_RULES,
+  type NotifyResult,
+} from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { moveTo, moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
 import { answeredEarly, ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
 import { noFleet } from "./job-view.ts";
-import { exitOf, outsideUntilMs } from "./outside.ts";
+import { exitOf, lastExitOf, outsideUntilMs } from "./outside.ts";
 import { hasNoHostLeft, restedAtMs } from "./refused-hosts.ts";
 import type { Job, JobCommand, Stage, Withdrawal } from "./job-state.ts";
 import { mark } from "./marks.ts";
@@ -27,7 +31,7 @@ export const enter = (job: Job, stage: Stage): Job => ({ ...job, stage });
 
 /** Nothing was granted, and the job is to stop: its last message to the fleet, then its end. */
 export const endWaiting = (job: Job): Job =>
-  tell(enter(job, { kind: "ending" }), endEntry(job, job.seq), "end", exitOf(job));
+  tell(enter(job, { kind: "ending" }), endEntry(job, job.seq), "end", lastExitOf(job));
 
 /** A reason to stop, or a grant, ends every kind of waiting; a job that is to be moved gives the grant back. */
 function endedWaiting(job: Job): Job | undefined {
@@ -50,6 +54,14 @@ export function unasked(job: Job, nowMs: number): JobStep {
 
 /** An update is durable only once this workflow task is, and what the fleet is told because of it must not go before it. */
 const takeBack = (job: Job, nowMs: number): Job => enter(job, { kind: "holding", atMs: nowMs + 1 });
+
+/** A local activity ends in the workflow task in which it began: the time that it took makes nothing durable. */
+export function notYetDurable(job: Job, nowMs: number): Job {
+  const { rules, stage, reask } = job;
+  if (rules < DURABLE_ORDER_RULES) return job;
+  const late = reask === undefined ? job : { ...job, reask: { ...reask, atMs: nowMs + 1 } };
+  return stage.kind === "holding" ? takeBack(late, nowMs) : late;
+}
 
 /** The fleet has the request, or does not exist. */
 export function asked(job: Job, result: NotifyResult, nowMs: number): Job {

@@ -11,7 +11,7 @@ import type { Leaver } from "../../protocol/lobby-contract.ts";
 import type { LobbyLeave } from "../../protocol/lobby.ts";
 import type { Called, Lobby, LobbyWord } from "./lobby-state.ts";
 import { isNewer, keyOf, withRows, type Queue } from "./queue.ts";
-import { isLeave, readNews } from "./words.ts";
+import { isLeave, readCreditsFrom, readNews } from "./words.ts";
 
 /** A fleet that gives a credit again after this time has not heard of the job that was called in with it. */
 const CALL_AGAIN_MS = 30_000;
@@ -27,7 +27,8 @@ interface Folding {
   readonly callsOf: ReadonlyMap<string, readonly number[]>;
   /** Credits under which those are being called who have left. */
   readonly leftCalls: Set<number>;
-  isForgetting: boolean;
+  /** Credits with lower numbers are of a lost ledger; 0 where none was lost. */
+  forgetsBelow: number;
   /** Whether rows came or jobs left: the fleet is to hear how many wait. */
   isCountOld: boolean;
 }
@@ -42,19 +43,29 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
     forgetsCalls: lobby.forgetsCalls === true,
     callsOf: callsOf(lobby),
     leftCalls: new Set(lobby.calling?.left),
-    isForgetting: false,
+    forgetsBelow: 0,
     isCountOld: false,
   };
   for (const word of wordsOf(lobby)) foldWord(folding, word, { lobby, nowMs });
   const { reported, telling, calling, ...rest } = lobby;
+  const { forgetsBelow } = folding;
+  const isKept = (number: number): boolean => number >= forgetsBelow;
   return {
     ...rest,
     ...(calling !== undefined && { calling: { ...calling, left: folding.leftCalls } }),
     ...(reported !== undefined && !folding.isCountOld && { reported }),
     ...(telling !== undefined && {
-      telling: folding.isCountOld ? { ...telling, isOld: true } : telling,
+      telling: {
+        ...telling,
+        ...(folding.isCountOld && { isOld: true }),
+        returned: lobby.returned.slice(0, telling.returned).filter(isKept).length,
+      },
     }),
-    ...(folding.isForgetting && { returned: [], tellAtMs: nowMs, retryAtMs: 0 }),
+    ...(forgetsBelow > 0 && {
+      returned: lobby.returned.filter(isKept),
+      tellAtMs: nowMs,
+      retryAtMs: 0,
+    }),
     arrivals: undefined,
     queues: {
       inference: folded(lobby.queues.inference, folding),
@@ -106,13 +117,15 @@ function foldWord(folding: Folding, word: LobbyWord, present: Present): void {
           folding.leftCalls.add(number);
       foldLeave(folding, word.leave);
       return;
-    case "report-again":
+    case "report-again": {
       // The fleet has forgotten its credits; the jobs that were called in are asked by the fleet itself.
-      folding.credits.clear();
-      folding.called.clear();
-      folding.isForgetting = true;
+      const from = present.lobby.forgetsAll ? Infinity : readCreditsFrom(word.again);
+      for (const known of [folding.credits, folding.called])
+        for (const number of [...known.keys()]) if (number < from) known.delete(number);
+      folding.forgetsBelow = Math.max(folding.forgetsBelow, from);
       folding.isCountOld = true;
       return;
+    }
   }
 }
 

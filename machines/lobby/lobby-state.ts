@@ -31,6 +31,8 @@ export interface Lobby {
   readonly freesOne?: true;
   /** Of a run that began when a call was forgotten once its job was outside with a further request, and its credit with it. */
   readonly forgetsCalls?: true;
+  /** Of a run that began when a lobby that is to report again forgot all its credits. */
+  readonly forgetsAll?: true;
   /** Credits that nobody is left for, not yet told to the fleet. */
   readonly returned: readonly number[];
   readonly calling?: {
@@ -90,7 +92,7 @@ export type LobbyWord =
   | { readonly kind: "news"; readonly news: unknown }
   | { readonly kind: "leave"; readonly leave: unknown }
   /** The fleet has lost its ledger. */
-  | { readonly kind: "report-again" };
+  | { readonly kind: "report-again"; readonly again?: unknown };
 
 export interface Called {
   readonly credit: LobbyCredit;

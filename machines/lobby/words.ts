@@ -20,6 +20,12 @@ export function readNews(value: unknown): {
   };
 }
 
+/** All credits with lower numbers are forgotten. */
+export function readCreditsFrom(value: unknown): number {
+  const { creditsFrom } = isFields(value) ? value : {};
+  return isCount(creditsFrom) ? creditsFrom : Infinity;
+}
+
 export const isLeave = (value: unknown): value is LobbyLeave =>
   isFields(value) &&
   isId(value["jobId"]) &&

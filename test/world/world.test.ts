@@ -264,6 +264,19 @@ test.each([
   expect(play(drawSettings(seed, { climate: "ruthless" })).violation).toBeUndefined();
 });
 
+/** docs/decisions/0259. */
+test.each([
+  [
+    99_000_231,
+    "ruthless",
+    "a lobby that is asked once more what waits keeps the credits of the present ledger",
+  ],
+  [99_000_865, "hostile", "a job tells its fleet of a hold only once the hold is durable"],
+  [99_002_412, "ruthless", "a job that is called in the moment of its end gives the credit back"],
+] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
+  expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
+});
+
 /** An array was asked in the moment of its call; its lobby heard of its further request first. docs/decisions/0243 and 0244. */
 test("seed 84000017 breaks no law any more: the credit of a call that was not followed is back although the job is outside with a further request", () => {
   expect(play(drawSettings(84_000_017, { climate: "hostile" })).violation).toBeUndefined();

@@ -29,7 +29,7 @@ import {
   lobbyNewsSignal,
   lobbyPlaceQuery,
   lobbyRowsQuery,
-  reportAgainSignal,
+  countAgainSignal,
 } from "../../protocol/messages.ts";
 import { drive } from "../runtime/drive.ts";
 import { answerAboutDisbelieved, BY_ACTIVITY } from "../runtime/proven-words.ts";
@@ -82,6 +82,7 @@ export async function lobby(input: LobbyInput): Promise<void> {
     ...openLobby(input, workflowInfo().runId, Date.now()),
     ...(!patched("leaves-free-all-credits") && { freesOne: true as const }),
     ...(!patched("overtaken-calls") && { forgetsCalls: true as const }),
+    ...(!patched("credits-of-present-ledger") && { forgetsAll: true as const }),
     ...(isRevived && !patched("retold-before-reports") && { reportsEarly: true as const }),
   };
   const fleet = fleetWorkflowId(opened.fleet);
@@ -95,7 +96,7 @@ export async function lobby(input: LobbyInput): Promise<void> {
   onJunk(() => feed({ kind: "junk" }));
   onSignal(lobbyNewsSignal, (news) => feed({ kind: "news", news }));
   onSignal(lobbyLeaveSignal, (leave) => feed({ kind: "leave", leave }));
-  onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
+  onSignal(countAgainSignal, (again) => feed({ kind: "report-again", again }));
   answerAboutDisbelieved();
   setHandler(lobbyRowsQuery, () => lobbyRows(state()));
   setHandler(lobbyPlaceQuery, (question) => lobbyPlace(state(), question));

@@ -250,7 +250,7 @@ export function createChecker(
     jobEnded: (job, how) => {
       if (ended.has(job)) violate("one end", `${job} ends again: ${how}`);
       ended.set(job, how);
-      words.jobEnded(job, highest);
+      words.jobEnded(job, { token: highest, how });
       decided.set(job, (decided.get(job) ?? new Set()).add(how));
       const known = drawn.get(job);
       if (known === undefined) return;

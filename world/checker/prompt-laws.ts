@@ -15,8 +15,8 @@ export interface PromptLaws {
   readonly ledgerChanged: (ledger: Ledger) => void;
   /** A job has decided to end, whose deadline is or was at that time. */
   readonly endedBy: (job: JobId, deadlineAtMs: number) => void;
-  /** `token`: the highest that any ledger had given by then. */
-  readonly jobEnded: (job: JobId, token: number) => void;
+  /** `token`: the highest that any ledger had given by then; `how`: as its workflow's end is named. */
+  readonly jobEnded: (job: JobId, end: { readonly token: number; readonly how: string }) => void;
   /** Not before its fence is over, by the world's own clock. */
   readonly cutOff: Witness["cutOff"];
   /** A word to a lobby. */
@@ -51,8 +51,8 @@ const ARRIVED_MS = 15_000;
 const CLOCKS_DIFFER = 0.97;
 /** Less than it takes the fleet to give one again. */
 const CREDIT_MS = 50_000;
-/** A job that ends at the moment of its call, say at its deadline, keeps the credit until the fleet has given it again. */
-const CREDIT_OF_ENDED_MS = 180_000;
+/** A job that is terminated at the moment of its call keeps the credit until the fleet has given it again. */
+const CREDIT_OF_TERMINATED_MS = 180_000;
 /** Less than the pause between two audits. */
 const GRANT_MS = 12_000;
 /** What a job without GPUs may take to end once it is late. */
@@ -72,6 +72,9 @@ export function createPromptLaws(
   const left = new Map<string, { readonly seq: number; readonly atMs: number }>();
   let credits: ReadonlyMap<string, number> = new Map();
   const calledWith = new Map<number, JobId>();
+  const terminated = new Set<JobId>();
+  /** When another job was called with the credit of one that was terminated. */
+  const passedOnAtMs = new Map<number, number>();
   let leases: ReadonlyMap<LeaseId, number> = new Map();
   let holders: ReadonlySet<JobId> = new Set();
   /** When a ledger had a lease of the job last. */
@@ -86,9 +89,10 @@ export function createPromptLaws(
         const key = `${lobby} ${number}`;
         const sinceMs = credits.get(key) ?? nowMs();
         const job = calledWith.get(number);
-        const mostMs = job !== undefined && ended.has(job) ? CREDIT_OF_ENDED_MS : CREDIT_MS;
+        const isTerminated = job !== undefined && terminated.has(job);
+        const mostMs = isTerminated ? CREDIT_OF_TERMINATED_MS : CREDIT_MS;
         present.set(key, sinceMs);
-        if (late(sinceMs, mostMs))
+        if (late(Math.max(sinceMs, passedOnAtMs.get(number) ?? 0), mostMs))
           violate("credits return", `credit ${number} of lobby ${lobby} has not come back`);
       }
     credits = present;
@@ -115,7 +119,10 @@ export function createPromptLaws(
       if (!holders.has(job) && nowMs() > sinceMs + DEADLINE_MS)
         violate("deadlines are kept", `${job} ends long after its deadline, and had no GPUs`);
     },
-    jobEnded: (job, token) => void ended.set(job, token),
+    jobEnded: (job, { token, how }) => {
+      ended.set(job, token);
+      if (how === "terminated") terminated.add(job);
+    },
     cutOff: (host, { forMs, fenceMs }) => {
       if (forMs < fenceMs * CLOCKS_DIFFER)
         violate("fences take their time", `${host} was cut off for ${Math.round(forMs)} ms only`);
@@ -129,6 +136,9 @@ export function createPromptLaws(
         for (const row of word.rows) left.delete(placeOf(lobby, row ?? {}));
     },
     called: (lobby, call) => {
+      const former = calledWith.get(call.credit);
+      if (former !== undefined && former !== call.jobId && terminated.has(former))
+        passedOnAtMs.set(call.credit, nowMs());
       calledWith.set(call.credit, call.jobId);
       const { seq, atMs } = left.get(placeOf(lobby, call)) ?? { seq: -1, atMs: 0 };
       const mostMs = atMs > judgedFromMs ? CALL_MS : EARLY_CALL_MS;

@@ -269,7 +269,7 @@ function* audit(
 function* recover(
   site: Site,
   process: Process,
-  { fleet, clusters, isLedgerLost, areWordsLost }: RecoverOrder,
+  { fleet, clusters, isLedgerLost, areWordsLost, creditsFrom }: RecoverOrder,
 ): Task<ActivityEnd<undefined>> {
   const { network, server } = site;
   for (const cluster of clusters) {
@@ -287,7 +287,8 @@ function* recover(
   }));
   if (!listed.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
   if (isLedgerLost)
-    for (const to of listed.value.lobbies) yield* send(site, process, { to, name: "report-again" });
+    for (const to of listed.value.lobbies)
+      yield* send(site, process, { to, name: "report-again", payload: { creditsFrom } });
   // A job that its lobby lists as well is asked, too: that it is asked twice changes nothing.
   for (const asked of listed.value.jobs) yield* askRun(site, process, asked);
   return { kind: "done", value: undefined };

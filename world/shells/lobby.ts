@@ -32,7 +32,7 @@ export function registerLobby(site: Site): void {
       signal: (name, payload) => {
         if (name === "lobby-news") return { kind: "news", news: payload };
         if (name === "lobby-leave") return { kind: "leave", leave: payload };
-        return name === "report-again" ? { kind: name } : undefined;
+        return name === "report-again" ? { kind: name, again: payload } : undefined;
       },
       atOnce: () => undefined,
       isLocal: () => false,

@@ -34,6 +34,8 @@ export interface PlayedJob {
   readonly together: (...events: readonly JobEvent[]) => void;
   /** Lets time pass up to the next time that the job waits for; false when it waits for none. */
   readonly wait: () => boolean;
+  /** Lets so much time pass, without a tick. */
+  readonly pass: (forMs: number) => void;
   /** Commands that were not answered yet, oldest first. */
   readonly open: <Kind extends JobCommand["kind"]>(kind: Kind) => readonly Of<Kind>[];
   readonly commands: readonly JobCommand[];
@@ -136,6 +138,7 @@ export function playJob({
       settle();
       return true;
     },
+    pass: (forMs) => void (nowMs += forMs),
     open,
     commands,
     told,

@@ -4,6 +4,8 @@ import { ms } from "../../../domain/values/units.ts";
 import { answerCall } from "../../../machines/job/called-in.ts";
 import type { JobEvent } from "../../../machines/job/job-state.ts";
 import {
+  CALLED_END_RULES,
+  DURABLE_ORDER_RULES,
   EARLY_CALL_RULES,
   KEPT_CALL_RULES,
   UNASKED_CALL_RULES,
@@ -232,5 +234,48 @@ describe("a job outside", () => {
     const [tell] = job.open("tell");
     expect(tell?.entry).toMatchObject({ kind: "request", request: { seq: 1 } });
     expect(tell?.entry).not.toHaveProperty("request.credit");
+  });
+});
+
+describe("a job that is held, or ends, in the moment of its call", () => {
+  test.each([
+    ["gives the credit back with its end", CALLED_END_RULES, true],
+    ["kept it under former rules", CALLED_END_RULES - 1, false],
+  ])("%s", (_what, rules, isGiven) => {
+    const job = playJob({ rules });
+    job.together({ kind: "cancel" }, call(1, 7));
+    const [end] = job.open("tell");
+    expect(end?.entry).toMatchObject({ kind: "end", seq: 1 });
+    expect(end?.exit?.seq).toBe(isGiven ? 1 : undefined);
+  });
+
+  test("says that it leaves once its hold is durable", () => {
+    const job = outside({ rules: DURABLE_ORDER_RULES });
+    job.together({ kind: "hold" }, call(1, 7));
+    expect(job.open("leave-lobby")).toEqual([]);
+    expect(job.open("tell")).toEqual([]);
+    job.wait();
+    expect(job.open("tell")).toMatchObject([{ entry: { kind: "end", seq: 1 }, exit: { seq: 1 } }]);
+  });
+
+  test("said so at once under former rules", () => {
+    const job = outside({ rules: DURABLE_ORDER_RULES - 1 });
+    job.together({ kind: "hold" }, call(1, 7));
+    expect(job.open("leave-lobby")).toHaveLength(1);
+  });
+
+  test.each([
+    ["as long again after what a local activity answers", DURABLE_ORDER_RULES, 0],
+    ["no longer under former rules", DURABLE_ORDER_RULES - 1, 1],
+  ])("takes its request back %s", (_what, rules, ends) => {
+    const job = playJob({ rules });
+    job.feed({ kind: "assert", question: { leases: [] } });
+    job.feed({ kind: "hold" });
+    expect(job.stage()).toBe("holding");
+    job.pass(1);
+    job.deliverOne();
+    expect(job.open("tell").filter(({ entry }) => entry.kind === "end")).toHaveLength(ends);
+    job.wait();
+    expect(job.open("tell")).toMatchObject([{ entry: { kind: "end", seq: 1 } }]);
   });
 });

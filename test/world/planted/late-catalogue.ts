@@ -50,6 +50,33 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     planted: { agent: { notesRefusals: false } },
   },
   {
+    name: "a lobby that is asked again forgets what the present ledger has given",
+    seenAt: 99_000_231,
+    climate: "ruthless",
+    planted: {
+      lobby: (machine) => ({
+        ...machine,
+        step: (lobby, event, nowMs) => {
+          const step = machine.step({ ...lobby, forgetsAll: true }, event, nowMs);
+          const { forgetsAll: _planted, ...state } = step.state;
+          return { ...step, state };
+        },
+      }),
+    },
+  },
+  {
+    name: "what a local activity answers makes an order to hold durable",
+    seenAt: 99_000_865,
+    climate: "hostile",
+    planted: { job: under(9, ({ isHeld }) => isHeld) },
+  },
+  {
+    name: "a job that is called in the moment of its end keeps the credit",
+    seenAt: 99_002_412,
+    climate: "ruthless",
+    planted: { job: under(9, ({ call, reason }) => call !== undefined && reason !== undefined) },
+  },
+  {
     name: "the end of a later run frees what an earlier one has left unconfirmed",
     seenAt: 92_000_070,
     climate: "ruthless",
