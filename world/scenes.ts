@@ -14,11 +14,9 @@ import { maskOn } from "./hosts/agent-rules.ts";
 import type { Agents } from "./hosts/agents.ts";
 import type { Host } from "./hosts/host.ts";
 import type { Process } from "./kernel/process.ts";
+import { STRANGE_BATCH } from "./settings.ts";
 import type { Attempt } from "./temporal/activity.ts";
 import type { Server } from "./temporal/server.ts";
-
-/** A batch with such a number is a stranger's: it ends at once, because no array hears of it. */
-export const STRANGE_BATCH = 1_000;
 
 export interface ScenePorts {
   readonly server: Server;

@@ -9,6 +9,10 @@ import type { Direction } from "./kernel/network.ts";
 
 /** Faults stop at this time. */
 export const CALM_AT_MS = 300_000;
+
+/** A batch with such a number is a stranger's: it ends at once, because no array hears of it. */
+export const STRANGE_BATCH = 1_000;
+
 /** So long after that everything that can end must have ended, arrays aside. */
 export const BOUND_MS = 3_600_000;
 

@@ -277,6 +277,13 @@ test.each([
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });
 
+test.each([
+  [99_004_212, "ruthless", "what a stranger has torn is no lobby's count"],
+  [99_004_348, "hostile", "a stranger's batch is none of an array that has ended"],
+] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
+  expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
+});
+
 /** An array was asked in the moment of its call; its lobby heard of its further request first. docs/decisions/0243 and 0244. */
 test("seed 84000017 breaks no law any more: the credit of a call that was not followed is back although the job is outside with a further request", () => {
   expect(play(drawSettings(84_000_017, { climate: "hostile" })).violation).toBeUndefined();

@@ -31,10 +31,13 @@ export function createCountLaws(violate: (law: string, message: string) => void)
 
   function judge({ tenant, report, waiting: counted }: Fields): void {
     if (typeof report !== "number" || !isFields(counted)) return;
+    const counts: readonly unknown[] = Object.values(counted);
+    // What a stranger has torn no lobby has said.
+    if (!counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)) return;
     const lobby = lobbyWorkflowId("default", String(tenant) as TenantId); // of the word
     const known = [...(waiting.get(lobby)?.values() ?? [])];
     const least = known.filter(({ atMs }) => atMs + CLOCK_JUMPS_MS < report).length;
-    const told = Object.values(counted).reduce<number>((sum, each) => sum + Number(each), 0);
+    const told = counts.reduce<number>((sum, each) => sum + Number(each), 0);
     if (told < least)
       violate("lobbies count who waits", `${lobby} counts ${told}, and was told of ${least}`);
   }
