@@ -46,6 +46,9 @@ export interface Checker {
 
 export type JobOrder = "cancel" | "terminate" | "reset" | "hold" | "release" | "deadline";
 
+/** A host cannot know that its array gives no batch any more. */
+const isOfStranger = ({ taskBatch }: RunOrder): boolean => (taskBatch?.seq ?? 0) >= STRANGE_BATCH;
+
 export function createChecker(
   { nowMs, calmAtMs }: Calm,
   hosts: () => ReadonlyMap<HostId, Host>,
@@ -108,9 +111,7 @@ export function createChecker(
     if (order.token > (held.get(jobId) ?? Infinity))
       violate("held jobs wait", `${jobId} starts on ${host} although it is held`);
     const end = ended.get(jobId);
-    // A host cannot know that its array gives no batch any more.
-    const isStrange = (order.taskBatch?.seq ?? 0) >= STRANGE_BATCH;
-    if (end !== undefined && end !== "terminated" && !isStrange)
+    if (end !== undefined && end !== "terminated" && !isOfStranger(order))
       violate("ended jobs rest", `${jobId} starts on ${host} although it has ${end}`);
     const spec = drawn.get(jobId)?.spec;
     const unmet = spec && unmetDependency(spec, decided, hasStarted);
