@@ -8,6 +8,7 @@ import { fleetWorkflowId, lobbyWorkflowId } from "../../protocol/messages.ts";
 import { tenantId, type TenantId } from "../../domain/values/ids.ts";
 import { sumOf } from "../../cli/text/lobby-place.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { recordHistories } from "../support/record-histories.ts";
 import { serverAddress } from "../support/server-address.ts";
 import { startWorld, type World } from "../support/world.ts";
 
@@ -38,7 +39,10 @@ beforeAll(async () => {
     places: PLACES,
   });
 });
-afterAll(() => world.stop());
+afterAll(async () => {
+  await recordHistories(world.temporal, world.fleet);
+  await world.stop();
+});
 
 async function submit(tenant: string, script: string, gpus = 1): Promise<JobHandle> {
   const { jobId } = await world.orbweaver.submit({
