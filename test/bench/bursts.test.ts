@@ -1,6 +1,5 @@
 /** @file `bench queue --only bursts`: the workload is the one that was frozen, and a short run has a figure for every bar. */
 import { describe, expect, test } from "vitest";
-import type { BenchRequest } from "../../bench/bench.ts";
 import {
   BURST_CASES,
   burstWorkload,
@@ -10,6 +9,7 @@ import {
 } from "../../bench/queue/burst-workload.ts";
 import { runQueue } from "../../bench/queue/run.ts";
 import { gpuSecondsOf } from "../../simulator/workload.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 const SEEDS = Array.from({ length: 20 }, (_, at) => 1_000 + at);
 
@@ -65,16 +65,10 @@ const CHOSEN: Readonly<Record<string, readonly string[]>> = {
   shares: ["10"],
   rivals: ["partition"],
 };
-const REQUEST: BenchRequest = {
-  seed: 1,
+const REQUEST = benchRequest({
   size: (name) => SIZES[name] ?? NaN,
-  flag: () => false,
-  text: () => undefined,
   chosen: (name) => CHOSEN[name] ?? [],
-  say: () => undefined,
-  interrupted: new AbortController().signal,
-  env: {},
-};
+});
 
 test("a short run has a figure for every bar, and a row for each policy", async () => {
   const { bars, tables = [] } = await runQueue(REQUEST);

@@ -7,9 +7,9 @@ import { arrivalsOf, faultOf, makeRoom, openBook, start } from "../../bench/plac
 import { measureQuality, measureScale } from "../../bench/placement/quality.ts";
 import { measureSpeed } from "../../bench/placement/speed.ts";
 import { drawnTopology, partOf, tableTopology } from "../../bench/placement/topology.ts";
-import type { BenchRequest } from "../../bench/bench.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "orbweaver-placement-"));
 afterAll(() => {
@@ -23,16 +23,7 @@ const SIZES: Readonly<Record<string, number>> = {
   scenes: 40,
   "second-opinions": 1,
 };
-const request: BenchRequest = {
-  seed: 1,
-  size: (name) => SIZES[name] ?? 8,
-  flag: () => false,
-  text: () => undefined,
-  chosen: () => [],
-  say: () => {},
-  interrupted: new AbortController().signal,
-  env: {},
-};
+const request = benchRequest({ size: (name) => SIZES[name] ?? 8 });
 
 const drawn = drawnTopology(
   { name: "nine", gpus: [8, 8, 16, 4, 8, 8, 24, 8, 2], linked: 0.3, widestGbps: 25 },

@@ -14,6 +14,7 @@ import { measureLags } from "../../bench/collectives/lag-part.ts";
 import { playChooser } from "../../bench/collectives/play.ts";
 import { runCollectives } from "../../bench/collectives/run.ts";
 import { jobOf, SCENARIOS } from "../../bench/collectives/scenarios.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 const usual = (name: string): number => {
   const option = collectivesBench.options.find((each) => each.name === name);
@@ -23,19 +24,14 @@ const usual = (name: string): number => {
 const requestFor = (
   sizes: Readonly<Record<string, number>>,
   more: Partial<BenchRequest> = {},
-): BenchRequest => ({
-  seed: 1,
-  size: (name) => sizes[name] ?? usual(name),
-  flag: () => false,
-  text: () => undefined,
-  // Jobs of 2,400 iterations take long, and a mean over shifts needs more seeds: these parts are tried below.
-  chosen: () =>
-    COLLECTIVE_PARTS.filter((part) => !["shift", "lag", "worlds", "sizes"].includes(part)),
-  say: () => undefined,
-  interrupted: new AbortController().signal,
-  env: {},
-  ...more,
-});
+): BenchRequest =>
+  benchRequest({
+    size: (name) => sizes[name] ?? usual(name),
+    // Jobs of 2,400 iterations take long, and a mean over shifts needs more seeds: these parts are tried below.
+    chosen: () =>
+      COLLECTIVE_PARTS.filter((part) => !["shift", "lag", "worlds", "sizes"].includes(part)),
+    ...more,
+  });
 
 describe("bench collectives", () => {
   it("holds all its bars on a few seeds, and draws its figures", async () => {

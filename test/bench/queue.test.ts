@@ -7,6 +7,7 @@ import { allOrNothing } from "../../simulator/entrants/entrants.ts";
 import { ENTRANT_NAMES } from "../../simulator/entrants/entrants.ts";
 import { runQueue } from "../../bench/queue/run.ts";
 import { starvedAfterMs } from "../../simulator/starved-after.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 const SIZES: Readonly<Record<string, number>> = {
   jobs: 100,
@@ -16,16 +17,8 @@ const SIZES: Readonly<Record<string, number>> = {
   "calibration-rounds": 0,
 };
 
-const request = (only: readonly string[]): BenchRequest => ({
-  seed: 1,
-  size: (name) => SIZES[name] ?? NaN,
-  flag: () => false,
-  text: () => undefined,
-  chosen: () => only,
-  say: () => undefined,
-  interrupted: new AbortController().signal,
-  env: {},
-});
+const request = (only: readonly string[]): BenchRequest =>
+  benchRequest({ size: (name) => SIZES[name] ?? NaN, chosen: () => only });
 
 describe("bench queue, short", () => {
   test("compares every policy on the same arrivals, and has a figure for every bar", async () => {

@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { servingBench } from "../../bench/serving.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 it("times the split model and every rival, after their answers agreed", async () => {
   const sizes = new Map([
@@ -11,21 +12,17 @@ it("times the split model and every rival, after their answers agreed", async ()
     ["depth", 2],
     ["width", 4],
   ]);
-  const { bars, tables } = await servingBench.run({
-    seed: 1,
-    size: (name) =>
-      sizes.get(name) ??
-      servingBench.options.flatMap((option) =>
-        option.kind === "size" && option.name === name ? [option.usual] : [],
-      )[0] ??
-      NaN,
-    flag: () => false,
-    text: () => undefined,
-    chosen: () => ["speed"],
-    say: () => undefined,
-    interrupted: new AbortController().signal,
-    env: {},
-  });
+  const { bars, tables } = await servingBench.run(
+    benchRequest({
+      size: (name) =>
+        sizes.get(name) ??
+        servingBench.options.flatMap((option) =>
+          option.kind === "size" && option.name === name ? [option.usual] : [],
+        )[0] ??
+        NaN,
+      chosen: () => ["speed"],
+    }),
+  );
   expect(bars.find(({ id }) => id === "serving-gap")).toMatchObject({ holds: true });
   const speedUp = bars.find(({ id }) => id === "serving-speed-up");
   expect(speedUp).toMatchObject({ want: ">= 1.2" });

@@ -1,6 +1,5 @@
 /** @file Cases of `bench spiderflow`: the product runs the same jobs, and the stable load is one that the baseline bears. */
 import { describe, expect, test } from "vitest";
-import type { BenchRequest } from "../../bench/bench.ts";
 import { jobsOf, overSeeds, runCase, stableLoad, type Case } from "../../bench/spiderflow/case.ts";
 import { OURS, RIVALS } from "../../bench/spiderflow/methods.ts";
 import { playProduct } from "../../bench/spiderflow/product.ts";
@@ -10,6 +9,7 @@ import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
 import { opportunistic } from "../../bench/rivals/placement/clusters.ts";
 import { play } from "../../simulator/spiderflow/play.ts";
 import { openStepClock } from "../../simulator/spiderflow/step-clock.ts";
+import { benchRequest } from "../support/bench-request.ts";
 
 const BASE = { name: "Opportunistic", policy: opportunistic, split: "plain" } as const;
 const each: Case = {
@@ -74,16 +74,7 @@ test("at the stable load jobs of the baseline wait no longer than they run; the 
 
 test("a case plays every rival, ours and the product, and says how its jobs came about", async () => {
   const said: string[] = [];
-  const request: BenchRequest = {
-    seed: 1,
-    size: () => 1,
-    flag: () => false,
-    text: () => undefined,
-    chosen: () => [],
-    say: (what) => said.push(what),
-    interrupted: new AbortController().signal,
-    env: {},
-  };
+  const request = benchRequest({ say: (what) => said.push(what) });
   const run = await runCase({ ...each, jobs: 12, hasProduct: true }, request, "a case");
   const { rans, drawn } = overSeeds([run, run]);
   for (const name of [...RIVALS, OURS, "the product"]) {
