@@ -90,6 +90,7 @@ export function createScenes({ server, agents, machines, checker }: ScenePorts):
       // To one host of a gang: no copy of an array's words is that, for all hosts have a batch before any has the next.
       if (order.gang.length > 1) return;
       const taskBatch = { ...present, seq: present.seq + STRANGE_BATCH };
+      if (!checker.endedJobs().has(order.jobId)) checker.noteOrder(order.jobId, "strange-batch");
       server.kernel.tell("a stranger", order.host, () => `sends batch ${taskBatch.seq}`);
       process.spawn(copyOf(agents, process, { ...order, taskBatch }));
     },

@@ -44,10 +44,13 @@ export interface Checker {
   readonly leases: () => number;
 }
 
-export type JobOrder = "cancel" | "terminate" | "reset" | "hold" | "release" | "deadline";
+/** `strange-batch`: a stranger's, while the array was open. */
+export type JobOrder =
+  "cancel" | "terminate" | "reset" | "hold" | "release" | "deadline" | "strange-batch";
 
-/** A host cannot know that its array gives no batch any more. */
-const isOfStranger = ({ taskBatch }: RunOrder): boolean => (taskBatch?.seq ?? 0) >= STRANGE_BATCH;
+/** A host that has taken it cannot know that its array gives no batch any more. */
+const isOfStranger = ({ taskBatch }: RunOrder, orders?: ReadonlySet<string>): boolean =>
+  (taskBatch?.seq ?? 0) >= STRANGE_BATCH && orders?.has("strange-batch") === true;
 
 export function createChecker(
   { nowMs, calmAtMs }: Calm,
@@ -111,7 +114,7 @@ export function createChecker(
     if (order.token > (held.get(jobId) ?? Infinity))
       violate("held jobs wait", `${jobId} starts on ${host} although it is held`);
     const end = ended.get(jobId);
-    if (end !== undefined && end !== "terminated" && !isOfStranger(order))
+    if (end !== undefined && end !== "terminated" && !isOfStranger(order, orders.get(jobId)))
       violate("ended jobs rest", `${jobId} starts on ${host} although it has ${end}`);
     const spec = drawn.get(jobId)?.spec;
     const unmet = spec && unmetDependency(spec, decided, hasStarted);

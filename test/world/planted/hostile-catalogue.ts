@@ -27,7 +27,7 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
     planted: { agent: { givesUp: false } },
   },
   {
-    // Since 0257 such a gang asks whether its lease is still there, and seed 7000119 breaks nothing: none was found among 300 hostile and some 100 ruthless ones.
+    // Since 0257 such a gang asks whether its lease is still there, and seed 7000119 breaks nothing: none was found among 300 hostile and some 100 ruthless ones, nor among 250 others in which such a grant came (99005405 and on).
     name: "a job that was reset takes the grants of the run before",
     climate: "hostile",
     planted: {
