@@ -102,15 +102,17 @@ function lookerAt(fleet: FleetShape): {
   readonly at: (ledger: Ledger) => Instant;
 } {
   const spread = openSpread(fleet);
-  const masks = new Map<HostId, number>();
-  for (const { hosts } of fleet.clusters)
-    for (const { id, gpuCount } of hosts) masks.set(id, 2 ** gpuCount - 1);
-  const gpus = [...masks.values()].reduce((sum, mask) => sum + popCount(mask), 0);
+  const hosts = fleet.clusters.flatMap((cluster) => cluster.hosts);
+  const placeOf = new Map<HostId, number>(hosts.map(({ id }, place) => [id, place]));
+  const whole = Int32Array.from(hosts, ({ gpuCount }) => 2 ** gpuCount - 1);
+  const gpus = hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const largestHost = hosts.reduce((most, { gpuCount }) => Math.max(most, gpuCount), 0);
+  const free = new Int32Array(whole.length);
   const weights = new Map<string, number>(fleet.tenants.map(({ id, weight }) => [id, weight]));
   return {
     gpus,
     at({ leases, requests, reservations }) {
-      const free = new Map(masks);
+      free.set(whole);
       const held = new Map<string, number>();
       const demand = new Map<string, number>();
       let vacating = 0;
@@ -120,11 +122,11 @@ function lookerAt(fleet: FleetShape): {
         add(held, lease.tenant, count);
         add(demand, lease.tenant, count);
         if (lease.eviction !== undefined) vacating += count;
-        take(free, lease.gpus);
+        take(lease.gpus);
       }
       for (const { gpus: set, kind } of reservations?.values() ?? []) {
-        if (kind === "headroom") reserve += take(free, set);
-        else if (kind !== "backfill") vacating += take(free, set);
+        if (kind === "headroom") reserve += take(set);
+        else if (kind !== "backfill") vacating += take(set);
       }
       const sizes = new Set<number>();
       for (const { tenant, gang } of requests.values()) {
@@ -136,9 +138,10 @@ function lookerAt(fleet: FleetShape): {
         weight: weights.get(key) ?? 1,
         gpus: wanted,
       }));
-      const count = [...free.values()].reduce((sum, mask) => sum + popCount(mask), 0);
+      let count = 0;
+      for (const mask of free) count += popCount(mask);
       const isByCount = count > 0 && [...sizes].some((size) => size <= count);
-      const isIdle = isByCount && [...sizes].some((size) => hasCompactPlace(size, free));
+      const isIdle = isByCount && [...sizes].some(hasCompactPlace);
       return {
         held,
         entitled: waterFill(demands, gpus),
@@ -150,28 +153,36 @@ function lookerAt(fleet: FleetShape): {
     },
   };
 
-  function hasCompactPlace(size: number, free: ReadonlyMap<HostId, number>): boolean {
-    const counts = [...free.values()].map(popCount);
-    if (counts.reduce((sum, count) => sum + count, 0) < size) return false;
-    if (counts.some((count) => count >= size)) return true;
-    if (size <= Math.max(...[...masks.values()].map(popCount))) return false;
-    const hosts = [...free].flatMap(([id, freeMask]): PlaceHost[] => {
+  function hasCompactPlace(size: number): boolean {
+    let sum = 0;
+    let most = 0;
+    for (const mask of free) {
+      const count = popCount(mask);
+      sum += count;
+      most = Math.max(most, count);
+    }
+    if (sum < size) return false;
+    if (most >= size) return true;
+    if (size <= largestHost) return false;
+    const open = hosts.flatMap(({ id }, place): PlaceHost[] => {
       const at = spread.layout.get(id);
+      const freeMask = free[place] ?? 0;
       return at === undefined || freeMask === 0 ? [] : [{ at, freeMask }];
     });
     const demand = { gpus: size, maxClusters: 1, isSameHost: false, isSameFabric: false };
-    const { gpus: place } = leastSpread(demand, hosts, { spread });
+    const { gpus: place } = leastSpread(demand, open, { spread });
     return place !== undefined && throughputOf(place, spread) >= bestThroughput(size) - EPSILON;
   }
-}
 
-/** The GPUs are not free; how many of them were. */
-function take(free: Map<HostId, number>, gpus: readonly HostGpus[]): number {
-  let taken = 0;
-  for (const { host, mask } of gpus) {
-    const before = free.get(host) ?? 0;
-    taken += popCount(before & mask);
-    free.set(host, before & ~mask);
+  /** The GPUs are not free; how many of them were. */
+  function take(set: readonly HostGpus[]): number {
+    let taken = 0;
+    for (const { host, mask } of set) {
+      const place = placeOf.get(host) ?? -1;
+      const before = free[place] ?? 0;
+      taken += popCount(before & mask);
+      free[place] = before & ~mask;
+    }
+    return taken;
   }
-  return taken;
 }
