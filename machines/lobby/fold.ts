@@ -58,7 +58,10 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
       telling: {
         ...telling,
         ...(folding.isCountOld && { isOld: true }),
-        returned: lobby.returned.slice(0, telling.returned).filter(isKept).length,
+        // Lobbies of former releases cut off what came after their question as well, and replay so.
+        ...(lobby.forgetsAll !== true && {
+          returned: lobby.returned.slice(0, telling.returned).filter(isKept).length,
+        }),
       },
     }),
     ...(forgetsBelow > 0 && {

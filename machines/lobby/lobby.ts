@@ -104,12 +104,11 @@ function take(lobby: Lobby, event: LobbyEvent, nowMs: number): Lobby {
   switch (event.kind) {
     case "news":
     case "leave":
-    case "report-again":
-      return spend(
-        { ...lobby, arrivals: { word: event, before: lobby.arrivals } },
-        COST.signal,
-        event,
-      );
+    case "report-again": {
+      const arrived = { ...lobby, arrivals: { word: event, before: lobby.arrivals } };
+      const isUnread = event.kind === "report-again" && lobby.forgetsAll === true;
+      return spend(arrived, COST.signal, isUnread ? { kind: event.kind } : event);
+    }
     case "junk":
       return spend(lobby, COST.signal);
     case "called":

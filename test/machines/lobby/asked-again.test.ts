@@ -87,3 +87,26 @@ test("what goes back to the fleet of the present ledger still goes back, and onc
   const id = asked.telling?.id ?? 0;
   expect(step(asked, { kind: "told", id, isHeard: true }).state.returned).toEqual([]);
 });
+
+test("runs of former releases cut off as much as they told, whatever came since, and count the question without its number", () => {
+  const asked = (again: unknown) => {
+    const opened: Lobby = {
+      ...openLobby({ fleet: "default", tenant: RED }, "run-1", 0),
+      ...{ forgetsAll: true as const, returned: [7] },
+    };
+    return [
+      { kind: "tick" as const },
+      askedAgain(again),
+      { kind: "tick" as const },
+      news([], LOST),
+      { kind: "tick" as const },
+    ].reduce<Lobby>((lobby, event) => lobbyMachine.step(lobby, event, 1_000).state, opened);
+  };
+  const { telling, returned, spent } = asked({ creditsFrom: LOST });
+  expect(returned).toEqual([LOST]);
+  expect(telling?.returned).toBe(1);
+  const told: LobbyEvent = { kind: "told", id: telling?.id ?? 0, isHeard: true };
+  const heard = lobbyMachine.step(asked({ creditsFrom: LOST }), told, 1_000).state;
+  expect(heard.returned).toEqual([]);
+  expect(spent).toEqual(asked(undefined).spent);
+});
