@@ -10,6 +10,7 @@
 
 import type { Step } from "../machine.ts";
 import {
+  CALLED_END_RULES,
   DURABLE_ORDER_RULES,
   EARLY_CALL_RULES,
   KEPT_CALL_RULES,
@@ -17,9 +18,10 @@ import {
   UNASKED_CALL_RULES,
 } from "../../protocol/control-contract.ts";
 import { quiet } from "../steps.ts";
-import { tell, tellRequest } from "./fleet-conversation.ts";
+import { changeLane, tell, tellRequest } from "./fleet-conversation.ts";
 import type { Job, JobCommand } from "./job-state.ts";
 import { exitUnder } from "./outside.ts";
+import { isLobbyCall } from "./signals.ts";
 import { withoutPending } from "./waiting.ts";
 
 export function answerCall(job: Job): Step<Job, JobCommand> {
@@ -36,6 +38,18 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
     return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
   const entering = { ...withoutPending(rest), round, usedCredit: credit };
   return quiet(tellRequest(entering, "answer", { atMs: job.requestedAtMs, credit }));
+}
+
+/** A job that is over still tells those that follow it: its lobby may hear of its end no other way for a while. */
+export function calledLate(job: Job, call: unknown): Step<Job, JobCommand> {
+  if (!isLobbyCall(call) || job.rules < CALLED_END_RULES) return quiet(job);
+  const { exit } = exitUnder(job, call.seq);
+  const id = job.lane.count + 1;
+  if (exit === undefined) return quiet(job);
+  return {
+    state: changeLane(job, { count: id }),
+    commands: [{ kind: "leave-lobby", id, exit }],
+  };
 }
 
 const mayEnter = (job: Job): boolean =>

@@ -42,7 +42,7 @@ import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
 import { moved } from "./moved.ts";
 import { awaitFormer, orphanAnswered, watchFormer, watchOrphan } from "./orphan-lease.ts";
-import { answerCall } from "./called-in.ts";
+import { answerCall, calledLate } from "./called-in.ts";
 import { isOfFormerRun, retell, withoutGrantsOfOthers } from "./former-run.ts";
 import { isGrant, isHostLoss, isLobbyCall, isWaitNote, saysNothing } from "./signals.ts";
 import { askForPolish, polishDueAtMs, polished } from "./polish.ts";
@@ -115,6 +115,7 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
       followers: withFollower(job.followers, event.note),
       isStirred: job.stage.kind !== "over",
     });
+  if (job.stage.kind === "over" && event.kind === "call-in") return calledLate(job, event.call);
   if (job.stage.kind === "over" || job.stage.kind === "array") return quiet(job);
   if (event.kind === "junk") return quiet(withJunk(job));
   if (event.kind !== "tick")

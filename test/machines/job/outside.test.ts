@@ -249,6 +249,15 @@ describe("a job that is held, or ends, in the moment of its call", () => {
     expect(end?.exit?.seq).toBe(isGiven ? 1 : undefined);
   });
 
+  test("gives the credit back when it is over already, and tells those that follow it", () => {
+    const job = playJob();
+    job.feed({ kind: "cancel" });
+    job.deliver();
+    job.feed(call(1, 7));
+    expect(job.stage()).toBe("over");
+    expect(job.open("leave-lobby")).toMatchObject([{ exit: { seq: 1 } }]);
+  });
+
   test("says that it leaves once its hold is durable", () => {
     const job = outside({ rules: DURABLE_ORDER_RULES });
     job.together({ kind: "hold" }, call(1, 7));
