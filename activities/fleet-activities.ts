@@ -23,6 +23,7 @@ import {
   type SweepInput,
 } from "../protocol/messages.ts";
 import { audit, recover, type RecoveryPorts } from "./audit.ts";
+import { beginAnew } from "./begin-anew.ts";
 import { askOpenRun, isGone } from "./open-run.ts";
 import { each } from "../lib/each.ts";
 import { tellJob } from "./job-words.ts";
@@ -114,6 +115,7 @@ export function createFleetActivities({
     estimateStarts: (order) => estimateFleetStarts(client, order),
     recover: (order) => recover({ client, lobbyStore }, order),
     repair: (order) => repair({ client, tickets }, order),
+    beginAnew: (input) => beginAnew(client, input),
   };
 }
 

@@ -11,7 +11,7 @@ import type { Plan } from "../domain/lease/plan.ts";
 import type { StartEstimate } from "../domain/lease/start-estimate.ts";
 import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
-import type { SilenceTerms, SweepInput } from "./fleet.ts";
+import type { FleetInput, SilenceTerms, SweepInput } from "./fleet.ts";
 import type { LobbyExit } from "./lobby-contract.ts";
 import type { RepairOrder, RepairReport } from "./repair.ts";
 import type { GrantedAgent, PreemptOrder } from "./job.ts";
@@ -150,6 +150,8 @@ export interface FleetActivities {
   recover(order: RecoverOrder): Promise<void>;
   /** Asks jobs and agents about what an operator doubts. Takes up to some minutes where agents do not answer. */
   repair(order: RepairOrder): Promise<RepairReport>;
+  /** From rules of version 12 on, as a local activity. Ends the run that asks, and begins the next one with this input. */
+  beginAnew(input: FleetInput): Promise<void>;
 }
 
 export type DecideQuestion =

@@ -193,6 +193,7 @@ export class Crowd {
         this.stepFleet({ kind: "handlers-finished" });
         return;
       case "continue-as-new":
+      case "begin-anew":
         this.fleetBytes = Math.max(this.fleetBytes, JSON.stringify(command.input).length);
         this.fleet = openFleet(command.input, this.nowMs, this.nowMs);
         return;

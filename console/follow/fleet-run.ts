@@ -266,6 +266,7 @@ function answerTo(command: Asked, value: unknown): FleetEvent {
     case "check":
     case "decide":
     case "decide-next":
+    case "begin-anew":
       throw new Diverged(`${command.kind} is a local activity`);
   }
 }

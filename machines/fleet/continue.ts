@@ -22,7 +22,7 @@ import {
 } from "../../scheduling/ledger/upgrade.ts";
 import type { Clock } from "../machine.ts";
 import { packNotified } from "./notices.ts";
-import { fold, update, type FleetState, type FleetStep } from "./state.ts";
+import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
 import { carriedWords, isAnyWaiting } from "./words.ts";
 
 const CONTINUE_AT_EVENTS = 1_500;
@@ -166,11 +166,17 @@ export const isRepeated = ({ ledger, arrived, arrivedBytes }: FleetState): boole
 
 /** Whether a run that has set out to end gives that up, because its clock may not ring for long. A longer one keeps to it, and goes on as well where it cannot end with what has come. */
 export const mustGoOn = (state: FleetState): boolean =>
-  isFlood(state) && !isSpent(state) && state.spent.events < END_IN_A_FLOOD_EVENTS;
+  isFlood(state) &&
+  (!isSpent(state) || mustBeginAnew(state)) &&
+  state.spent.events < END_IN_A_FLOOD_EVENTS;
 
 /** When a run looks whether the flood is over that keeps it from its end. */
 export const nextFloodLookAtMs = (state: FleetState, nowMs: number): number =>
   state.isFlooded && mayContinue(state) ? nowMs + FLOOD_LOOK_MS : Infinity;
+
+/** Whether a run that has set out to end has grown by refused ends, so that it begins the next one by force. */
+export const mustBeginAnew = (state: FleetState): boolean =>
+  state.isEnding && state.ledger.applyVersion >= SHORT_WORDS_RULES && isSpent(state);
 
 /**
  * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be
@@ -200,6 +206,10 @@ export const mayContinue = (state: FleetState): boolean =>
 export const isAnyLeft = (state: FleetState): boolean =>
   state.isBacklogged || state.held.size > 0 || (isAnyWaiting(state.words) && !endsInOwnTask(state));
 
+/** Whether what comes in a turn is looked at when the turn has ended: on replay it may come then (docs/decisions/0014), and what a turn comes to depends on what is spent. */
+export const areArrivalsDeferred = ({ ledger }: FleetState): boolean =>
+  ledger.applyVersion >= SHORT_WORDS_RULES;
+
 export const mustShed = ({ ledger, spent }: FleetState): boolean =>
   isBounded(ledger) && spent.bytes >= SHED_AT_BYTES;
 
@@ -216,6 +226,15 @@ export function continueAsNew(step: FleetStep, nowMs: number): FleetStep {
   const { state, commands } = update(step, { phase: "over" });
   const input = inputOf(state, nowMs);
   return { state, commands: [...commands, { kind: "continue-as-new", input }] };
+}
+
+/** The same for a run whose end the server would refuse; all are asked for what they have said meanwhile. */
+export function beginAnew(step: FleetStep, nowMs: number): FleetStep {
+  const folded = update(foldInbox(step, nowMs), { isOverrun: true });
+  const { state, commands } = update(folded, { phase: "over" });
+  return issue({ state, commands }, (id) => ({
+    ...{ kind: "begin-anew", id, input: inputOf(state, nowMs) },
+  }));
 }
 
 /** Folds the entries that have come, as one event; with bounded intake, the oldest of them up to a slice. */

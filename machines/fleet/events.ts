@@ -64,10 +64,16 @@ export type FleetEvent =
   | { readonly kind: "failed"; readonly id: number }
   | { readonly kind: "handlers-finished" };
 
+/** What somebody has said. */
+export type Arrival = Extract<
+  FleetEvent,
+  { readonly kind: "inbox" | "unknown-signal" | "unproven-order" }
+>;
+
 /** The events that may have to wait for the end of a cycle. */
 export type DeferrableEvent = Exclude<
   FleetEvent,
-  { readonly kind: "inbox" | "unknown-signal" | "unproven-order" | "checked" | "decided" | "stale" }
+  Arrival | { readonly kind: "checked" | "decided" | "stale" }
 >;
 
 export type OperatorOrder =
@@ -132,6 +138,8 @@ export type FleetCommand =
   | { readonly kind: "finish-handlers" }
   /** Ends the run; the machine is over. */
   | { readonly kind: "continue-as-new"; readonly input: FleetInput }
+  /** The same where the server would refuse that. A local activity, of which nobody hears. */
+  | { readonly kind: "begin-anew"; readonly id: number; readonly input: FleetInput }
   /** Tells an observer which event the ledger has just folded. Changes nothing. */
   | { readonly kind: "record"; readonly event: LedgerEvent };
 

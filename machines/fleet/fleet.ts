@@ -18,6 +18,8 @@ import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
 import {
+  areArrivalsDeferred,
+  beginAnew,
   close,
   continueAsNew,
   COST,
@@ -28,6 +30,7 @@ import {
   isRepeated,
   isSpent,
   mayEnd,
+  mustBeginAnew,
   mustContinue,
   mustGoOn,
   mustShed,
@@ -39,7 +42,7 @@ import {
 import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
 import { nextUnsentAtMs, NOTHING_ARRIVED, post, receiveReport } from "./deliveries.ts";
 import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
-import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
+import type { Arrival, DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
 import { NOBODY_HELD } from "./held.ts";
 import {
   EMPTY_INBOX,
@@ -143,8 +146,10 @@ export const fleetMachine: Machine<FleetState, FleetEvent, FleetCommand> = {
 function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): FleetStep {
   const begun: FleetStep = { state, commands: [] };
   if (state.phase === "over") return begun;
-  if (event.kind === "inbox" || event.kind === "unknown-signal") return append(begun, event);
-  if (event.kind === "unproven-order") return appendOrder(begun, event);
+  if (isArrival(event))
+    return isInTurn(state) && areArrivalsDeferred(state)
+      ? update(begun, { deferred: appended(state.deferred, event) })
+      : take(begun, event);
   if (event.kind === "checked") return hearChecked(begun, event, nowMs);
   if (event.kind === "decided") return endCycle(begun, event, nowMs);
   if (event.kind === "stale") return receiveStale(begun, event.id);
@@ -152,6 +157,19 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   if (isInTurn(state)) return update(begun, { deferred: appended(state.deferred, event) });
   return receive(begun, event, nowMs);
 }
+
+const isArrival = (event: FleetEvent | Tick): event is Arrival =>
+  event.kind === "inbox" || event.kind === "unknown-signal" || event.kind === "unproven-order";
+
+const take = (begun: FleetStep, event: Arrival): FleetStep =>
+  event.kind === "unproven-order" ? appendOrder(begun, event) : append(begun, event);
+
+/** What had to wait for the end of a turn. */
+const letIn = (begun: FleetStep, deferred: FleetState["deferred"], nowMs: number): FleetStep =>
+  inOrder(deferred).reduce(
+    (reached, event) => (isArrival(event) ? take(reached, event) : receive(reached, event, nowMs)),
+    begun,
+  );
 
 /** Costs the same however much has come before. */
 function append(
@@ -204,6 +222,7 @@ function dueAtMs(state: FleetState): number {
 
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
+  if (mustBeginAnew(begun.state)) return beginAnew(woken, nowMs);
   // Not if what came meanwhile has to be over first, like a repair.
   const isTime = begun.state.isEnding && !isRepeated(begun.state);
   if (isTime && mayEnd(woken.state, nowMs, begun.state.clock)) return close(woken);
@@ -230,8 +249,7 @@ function hearChecked(
   const question = words?.question;
   if (question?.id !== id) return begun;
   const gone = turnAhead(begun, verdicts) ?? goOnProven(begun, question, verdicts);
-  if (!isInTurn(gone.state))
-    return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), gone);
+  if (!isInTurn(gone.state)) return letIn(gone, deferred, nowMs);
   const asked = update(gone, { deferred });
   const last = asked.commands.at(-1);
   if (ahead === undefined || last?.kind !== "decide-next" || last.feed.hash !== ahead.hash)
@@ -329,7 +347,7 @@ function endCycle(
   const opened = update(begun, { cycle: { ...cycle, underway: undefined }, deferred: undefined });
   const posted = post(applyPlan(opened, decided, underway.nowMs), underway.nowMs);
   const rested = rest(posted, underway.nowMs);
-  return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), rested);
+  return letIn(rested, deferred, nowMs);
 }
 
 /**

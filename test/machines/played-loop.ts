@@ -143,6 +143,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
       case "finish-handlers":
         return answer({ kind: "handlers-finished" });
       case "continue-as-new":
+      case "begin-anew":
         run += 1;
         state = openFleet(command.input, nowMs, nowMs);
         return undefined;

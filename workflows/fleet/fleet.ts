@@ -116,6 +116,12 @@ const { estimateStarts } = proxyActivities<Pick<FleetActivities, "estimateStarts
   retry: { maximumAttempts: 1 },
 });
 
+const { beginAnew } = proxyLocalActivities<Pick<FleetActivities, "beginAnew">>({
+  summary: "the next run, from the ledger as it stands",
+  startToCloseTimeout: "20s",
+  retry: { initialInterval: "100ms", maximumInterval: "5s" },
+});
+
 export async function fleet(input: FleetInput): Promise<never> {
   const record = recorder();
   record?.began(input.ledger);
@@ -157,7 +163,7 @@ export async function fleet(input: FleetInput): Promise<never> {
 /** Starts what the machine asks for, and resolves with the answer. */
 function carryOut(
   command: Exclude<FleetCommand, { readonly kind: "record" }>,
-): Promise<FleetEvent> {
+): Promise<FleetEvent | undefined> {
   switch (command.kind) {
     case "check":
       return checkWith(command);
@@ -191,6 +197,8 @@ function carryOut(
       return makeContinueAsNewFunc<typeof fleet>({ workflowTaskTimeout: FLEET_TASK_TIMEOUT })(
         command.input,
       );
+    case "begin-anew":
+      return beginAnew(command.input).then(() => undefined);
   }
 }
 

@@ -277,6 +277,7 @@ function answerTo(
         ? { kind: "failed", id: command.id }
         : { kind: "estimated", id: command.id, estimates: { askedAtMs: nowMs, estimates: [] } };
     case "continue-as-new":
+    case "begin-anew":
     case "record":
       return undefined;
   }
