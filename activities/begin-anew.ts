@@ -16,7 +16,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { FLEET_WORKFLOW, fleetWorkflowId, type FleetInput } from "../protocol/messages.ts";
 import { fleetRun } from "./fleet-run.ts";
 
-const REASON = "more was said to this run than a run may hold; the next one goes on from its ledger";
+/** Why its last run has ended, for people. */
+export const BEGUN_ANEW =
+  "more was said to this run than a run may hold; the next one goes on from its ledger";
 /** The server may refuse a run that follows another within a second. */
 const TRIES = 8;
 const PAUSE_MS = 250;
@@ -52,7 +54,7 @@ async function isEnded(
   { workflowId, runId }: { readonly workflowId: string; readonly runId: string },
 ): Promise<boolean> {
   try {
-    await client.workflow.getHandle(workflowId, runId).terminate(REASON);
+    await client.workflow.getHandle(workflowId, runId).terminate(BEGUN_ANEW);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Client } from "@temporalio/client";
+import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
 import { defaultPayloadConverter, type UpdateDefinition } from "@temporalio/common";
 import { ownIdentity } from "../access/own-identity.ts";
 import { FAILURE_CODES } from "../domain/values/codes.ts";
@@ -46,18 +46,41 @@ export async function ordered<Answer, Order>(
   const workflow = client.workflow.getHandle(workflowId);
   const word = { workflowId, signal: update.name, value: order };
   const updateId = randomUUID();
-  const answer = await given(
-    client,
-    subject,
-    () => {
-      // Signed anew for each try: a workflow hears each signature once.
-      const args: Proven<Order> = [order, userProof(word)];
-      return workflow.executeUpdate(update, { updateId, args });
-    },
-    withinMs === undefined ? {} : { withinMs },
-  );
+  const give = (): Promise<Answer | null> =>
+    given(
+      client,
+      subject,
+      () => {
+        // Signed anew for each try: a workflow hears each signature once.
+        const args: Proven<Order> = [order, userProof(word)];
+        return workflow.executeUpdate(update, { updateId, args });
+      },
+      withinMs === undefined ? {} : { withinMs },
+    );
+  const answer = await give().catch(async (error: unknown) => {
+    if (!(await isBegunAnew(error, workflow))) throw error;
+    return give();
+  });
   // The workflow answers as the update's type promises.
   return answer ?? ((await settled({ client, workflowId, subject }, updateId)) as Answer);
+}
+
+const BEGUN_WITHIN_MS = 2_000;
+const LOOK_EVERY_MS = 100;
+
+/** Whether the run that was to take the order has ended without it, and another has begun: a fleet that is flooded does so by itself (docs/decisions/0260). */
+async function isBegunAnew(error: unknown, workflow: WorkflowHandle): Promise<boolean> {
+  if (!(error instanceof OrbweaverError && error.cause instanceof WorkflowNotFoundError))
+    return false;
+  for (const endAtMs = Date.now() + BEGUN_WITHIN_MS; ; await sleep(LOOK_EVERY_MS)) {
+    const status = await workflow.describe().then(
+      ({ status: { name } }) => name,
+      () => undefined,
+    );
+    if (status === "RUNNING") return true;
+    // A run that nobody has ended by force is not followed by another.
+    if (status !== "TERMINATED" || Date.now() > endAtMs) return false;
+  }
 }
 
 /** What became of an order that the workflow has taken as pending; throws with the code of its refusal. */

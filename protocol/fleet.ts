@@ -47,6 +47,8 @@ export interface CarriedWord {
   readonly sinceMs?: number;
   readonly flaw?: string;
   readonly order?: { readonly name: string; readonly id: string };
+  /** Its value is what `batch` is as JSON; from `SHORT_WORDS_RULES` on, of large words. */
+  readonly isAsWritten?: true;
 }
 
 export interface SettledOrder {

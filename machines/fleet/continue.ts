@@ -11,6 +11,8 @@ import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { carriedChain } from "./feed.ts";
 import { isBounded, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
 import { isEmpty, takeAll, takeSlice } from "./inbox.ts";
+import { utf8Length } from "../../lib/utf8.ts";
+import { STATE_BUDGET_BYTES } from "../../scheduling/ledger/apply/transaction-size.ts";
 import { tokenAfterLoss } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import {
@@ -23,7 +25,7 @@ import {
 import type { Clock } from "../machine.ts";
 import { packNotified } from "./notices.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
-import { carriedWords, isAnyWaiting } from "./words.ts";
+import { carriedWords, isAnyWaiting, MOST_CARRIED_BYTES as LEAST_ROOM_BYTES } from "./words.ts";
 
 const CONTINUE_AT_EVENTS = 1_500;
 /**
@@ -187,8 +189,24 @@ export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefine
   const count = state.words?.waiting.size ?? 0;
   const waitedMs = Math.max(1, nowMs - (clock?.atMs ?? nowMs));
   const isTime = count <= MOST_ALONG || mayEndWith(state, count / waitedMs);
-  return isTime && mustContinue(state) && carriedWords(state.words, state.ledger).isAll;
+  return (
+    isTime && mustContinue(state) && carriedWords(state.words, state.ledger, roomIn(state)).isAll
+  );
 }
+
+/** Of a ledger that is packed for the sake of its size. */
+const MOST_HELD = 256;
+/** Of all that a run is handed, beside what a fleet's name, times and chain take. */
+const MOST_HANDED_BYTES = STATE_BUDGET_BYTES + LEAST_ROOM_BYTES;
+
+/** Bytes of JSON that the next run's input has for words; asked only where they are many. Cost: O(ledger), of few jobs. */
+const roomIn =
+  ({ ledger }: FleetState) =>
+  (): number => {
+    if (ledger.requests.size + ledger.leases.size > MOST_HELD) return LEAST_ROOM_BYTES;
+    const packed = utf8Length(JSON.stringify(packLedger(ledger)));
+    return Math.max(LEAST_ROOM_BYTES, MOST_HANDED_BYTES - packed);
+  };
 
 /** Former rules did not look at how fast words come. */
 function mayEndWith({ spent: { events }, ledger }: FleetState, wordsPerMs: number): boolean {
@@ -279,6 +297,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const { words, isAll } = carriedWords(
     endsInOwnTask(state) ? state.words : undefined,
     state.ledger,
+    roomIn(state),
   );
   // Workers of a former release, which do not know them, may share a run of former rules.
   const isKnownNext = ledger.applyVersion >= SPACED_RUNS_RULES;

@@ -141,7 +141,10 @@ function settle(step: FleetStep, { message, ...outcome }: SettledOrder): FleetSt
 }
 
 /** That of a proven order before that of another one under the same id. */
-export function orderOutcome({ settledOrders, words, deferred }: FleetState, id: string): OrderOutcome {
+export function orderOutcome(
+  { settledOrders, words, deferred }: FleetState,
+  id: string,
+): OrderOutcome {
   const own = settledOrders.filter((each) => each.id === id);
   const settled = own.find(({ isProven }) => isProven) ?? own[0];
   if (settled === undefined) {

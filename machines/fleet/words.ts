@@ -7,7 +7,7 @@
  */
 
 import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
-import { utf8Length } from "../../lib/utf8.ts";
+import { utf8Bytes, utf8Length } from "../../lib/utf8.ts";
 import type { CarriedWord, FleetInput } from "../../protocol/fleet.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import {
@@ -26,7 +26,15 @@ import {
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
-import { costOf, laneOf, mayBeRead, mostWordBytes, SLICE_BYTES, sliceOf, type Brought } from "./inbox.ts";
+import {
+  costOf,
+  laneOf,
+  mayBeRead,
+  mostWordBytes,
+  SLICE_BYTES,
+  sliceOf,
+  type Brought,
+} from "./inbox.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -97,7 +105,7 @@ export const withWord = (words: Words, word: Word): Words => ({
 });
 
 /** Of JSON. Beside a full ledger the input of a run has 256 KiB. */
-const MOST_CARRIED_BYTES = 128 * 1024;
+export const MOST_CARRIED_BYTES = 128 * 1024;
 
 type Rules = Pick<Ledger, "applyVersion">;
 
@@ -110,16 +118,38 @@ export interface CarriedOn {
  * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed, or operators' orders alone, which nobody gives
  * again, or nothing if they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
  */
-export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
+export function carriedWords(
+  words: Words | undefined,
+  { applyVersion }: Rules,
+  roomOf: () => number = () => MOST_CARRIED_BYTES,
+): CarriedOn {
   const waiting = words === undefined ? [] : waitingIn(words, applyVersion);
   const all = carriedOf(waiting);
   if (all !== undefined) return { words: all, isAll: true };
   // Words of 100 KB, one after the other, would keep a run from its end.
   const isJunkKnown = applyVersion >= FLOODED_TURNS_RULES && words?.isProofNeeded === true;
-  const provable = isJunkKnown ? carriedOf(waiting.filter(mayBeBelieved)) : undefined;
+  const believed = isJunkKnown ? waiting.filter(mayBeBelieved) : waiting;
+  const provable = isJunkKnown ? carriedOf(believed) : undefined;
   if (provable !== undefined) return { words: provable, isAll: true };
+  if (applyVersion >= SHORT_WORDS_RULES) {
+    const brief = carriedOf(believed.filter(isAsSent), roomOf(), true);
+    if (brief !== undefined) return { words: brief, isAll: true };
+  }
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
 }
+
+const LARGE_BYTES = 64 * 1024;
+const isLarge = ({ bytes = 0, order, value }: Word): boolean =>
+  bytes > LARGE_BYTES && order === undefined && value !== undefined;
+
+/** Senders write a value in one way only. */
+const isAsSent = (word: Word): boolean => {
+  const { batch, value = NO_BYTES } = word;
+  if (!isLarge(word)) return true;
+  const written = writtenBytes(batch);
+  return written.length === value.length && written.every((byte, at) => byte === value[at]);
+};
+const writtenBytes = (batch: unknown): Uint8Array => utf8Bytes(JSON.stringify(batch) ?? "");
 
 const mayBeBelieved = ({ proof, order }: Word): boolean =>
   order !== undefined || parseProof(proof) !== undefined;
@@ -134,10 +164,16 @@ const unsaid = ({ waiting, seen, startedAtMs }: Words): readonly Word[] =>
     .map((word) => ({ sinceMs: startedAtMs, ...word }));
 
 /** Undefined where the input of a run has no room for them. */
-function carriedOf(waiting: readonly Word[]): readonly CarriedWord[] | undefined {
-  if (waiting.reduce((sum, { bytes = 0 }) => sum + bytes, 0) > MOST_CARRIED_BYTES) return undefined;
-  const carried = waiting.map(
-    ({ batch, bytes, sender, proof, flaw, order, value, sinceMs }): CarriedWord => ({
+function carriedOf(
+  waiting: readonly Word[],
+  room = MOST_CARRIED_BYTES,
+  isBrief = false,
+): readonly CarriedWord[] | undefined {
+  if (waiting.reduce((sum, { bytes = 0 }) => sum + bytes, 0) > room) return undefined;
+  const carried = waiting.map((word): CarriedWord => {
+    const { batch, bytes, sender, proof, flaw, order, value, sinceMs } = word;
+    const isAsWritten = isBrief && isLarge(word);
+    return {
       batch,
       ...(bytes !== undefined && { bytes }),
       ...(sender !== undefined && { sender }),
@@ -145,10 +181,10 @@ function carriedOf(waiting: readonly Word[]): readonly CarriedWord[] | undefined
       ...(flaw !== undefined && { flaw }),
       ...(order !== undefined && { order }),
       ...(sinceMs !== undefined && { sinceMs }),
-      ...(value !== undefined && { value: textOf(value) }),
-    }),
-  );
-  return utf8Length(JSON.stringify(carried)) > MOST_CARRIED_BYTES ? undefined : carried;
+      ...(isAsWritten ? { isAsWritten } : value !== undefined && { value: textOf(value) }),
+    };
+  });
+  return utf8Length(JSON.stringify(carried)) > room ? undefined : carried;
 }
 
 /** Of a run that begins, with what the last one has handed on. */
@@ -165,8 +201,12 @@ export const openWords = (
     noWords(workflowId, startedAtMs, orderNumbers),
   );
 
-const broughtOn = ({ value, ...word }: CarriedWord, lane: string | undefined): Word => ({
+const broughtOn = (
+  { value, isAsWritten, ...word }: CarriedWord,
+  lane: string | undefined,
+): Word => ({
   ...(word as Omit<Word, "value">), // as it was written
+  ...(isAsWritten && { value: writtenBytes(word.batch) }),
   ...(value !== undefined && { value: bytesOf(value) }),
   ...(lane !== undefined && { lane }),
 });
@@ -190,11 +230,7 @@ export const mostAskedBytes = ({ applyVersion }: Rules): number =>
 /** The question about the words whose turn it is, as many as a slice has. */
 export function asked(
   words: Words,
-  {
-    id,
-    nowMs,
-    mostBytes,
-  }: Pick<Question, "id" | "nowMs"> & { readonly mostBytes?: number },
+  { id, nowMs, mostBytes }: Pick<Question, "id" | "nowMs"> & { readonly mostBytes?: number },
 ): Words {
   const { values, rest } = served(
     words.waiting,

@@ -117,15 +117,13 @@ const said: fc.Arbitrary<Arrival> = fc.oneof(
       fc.constantFrom(undefined, PROOF),
     )
     .map(([bytes, proof]) => wordOf(bytes, proof)),
-  fc.constantFrom(100, MIB).map(
-    (bytes): Arrival => ({ kind: "unknown-signal", signal: "x", bytes, sender: "mallory" }),
-  ),
-  fc.constantFrom(100, 300 * KIB).map(
-    (bytes): Arrival => ({
-      ...{ kind: "unproven-order", batch: { hosts: [] }, bytes, sender: "ann" },
-      order: { name: "undrain", id: `o${String(bytes)}` },
-    }),
-  ),
+  fc
+    .constantFrom(100, MIB)
+    .map((bytes): Arrival => ({ kind: "unknown-signal", signal: "x", bytes, sender: "mallory" })),
+  fc.constantFrom(100, 300 * KIB).map((bytes): Arrival => ({
+    ...{ kind: "unproven-order", batch: { hosts: [] }, bytes, sender: "ann" },
+    order: { name: "undrain", id: `o${String(bytes)}` },
+  })),
 );
 
 /** Live, what comes with the answer to a question is fed before it; on replay, after it (docs/decisions/0014). */
@@ -181,8 +179,7 @@ function answerTo(
     const words = isBelieved ? [] : list.words.map((_, at) => at);
     return { kind: "checked", id, verdicts: { refused: [{ reason: UNSIGNED, words }] } };
   }
-  if (kind === "decide")
-    return { kind: "decided", id: fleet.take("decide").id, plan: planOf([]) };
+  if (kind === "decide") return { kind: "decided", id: fleet.take("decide").id, plan: planOf([]) };
   if (kind === "decide-next")
     return { kind: "decided", id: fleet.take("decide-next").id, plan: planOf([]), answer: "p" };
   return undefined;

@@ -22,6 +22,9 @@ import { play, type Played } from "../harness.ts";
 
 const HOST = hostId("c0", "h0");
 
+/** Later ones hand more on, and begin the next run by force. */
+const FORMER = FLOODED_TURNS_RULES;
+
 const ledgerOf = (rules: number) => ({
   ...readyLedger(fleetShape([{ hosts: [{}, {}] }])),
   applyVersion: rules,
@@ -42,7 +45,7 @@ function ending(input: Partial<FleetInput> = {}): Played<FleetState, FleetEvent,
 
 describe("a run that has set out to end", () => {
   it("hears first what its input has no room for", () => {
-    const fleet = ending({ areWordsSigned: true });
+    const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledgerOf(FORMER)) });
     const value = new Uint8Array(200 * 1_024);
     fleet.feed({ kind: "inbox", batch: "much", bytes: value.length, value });
     fleet.tick();
@@ -50,7 +53,7 @@ describe("a run that has set out to end", () => {
   });
 
   it("hands orders on where a flooded run has to drop the rest, which is asked for again", () => {
-    const fleet = ending({ areWordsSigned: true });
+    const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledgerOf(FORMER)) });
     const value = new Uint8Array(200 * 1_024);
     // Past the most that a run may hold.
     for (let at = 0; at < 17; at += 1)
@@ -179,7 +182,7 @@ describe("a run that has set out to end", () => {
   });
 
   it("goes on planning past eight thousand words, too, where more has come than its input has room for", () => {
-    const fleet = ending({ areWordsSigned: true });
+    const fleet = ending({ areWordsSigned: true, ledger: packLedger(ledgerOf(FORMER)) });
     const hear = (): void =>
       fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
     for (let at = 0; at < 8_500; at += 1)

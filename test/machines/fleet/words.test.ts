@@ -14,7 +14,11 @@ import {
 } from "../../../machines/fleet/words.ts";
 import { formatProof, NO_PROOF, UNSIGNED } from "../../../protocol/word-proof.ts";
 import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
-import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
+import {
+  FLOODED_TURNS_RULES,
+  SHORT_WORDS_RULES,
+  SPACED_RUNS_RULES,
+} from "../../../scheduling/ledger/upgrade.ts";
 
 const NEWEST = { applyVersion: NEWEST_RULES };
 const NOBODY = noWords("orbweaver-fleet-prod", 0);
@@ -108,7 +112,7 @@ it.each([
   },
 ])(
   "that are large and without a proof, $name, do not keep a run from its end: $isAll",
-  ({ verdicts, rules = NEWEST_RULES, isAll }) => {
+  ({ verdicts, rules = FLOODED_TURNS_RULES, isAll }) => {
     const order: Word = { ...wordOf("drain"), order: { name: "drain", id: "o1" } };
     const came = [wordOf(LARGE), order, wordOf("end", PROOF), wordOf(LARGE)];
     const carried = carriedWords(came.reduce(withWord, afterVerdicts(verdicts)), {
@@ -118,3 +122,31 @@ it.each([
     expect(carried.words.map(({ batch }) => batch)).toEqual(isAll ? ["drain", "end"] : ["drain"]);
   },
 );
+
+const asSent = (bytes: number, proof: string, fill = "ü"): Word => {
+  const batch = [{ kind: "request", name: fill.repeat(bytes / 2 - 20) }];
+  const value = new TextEncoder().encode(JSON.stringify(batch));
+  return { batch, bytes: value.length, value, proof };
+};
+
+it("that are large go along where the ledger leaves room, each once, and come to the next run as they were", () => {
+  const rules = { applyVersion: SHORT_WORDS_RULES };
+  const large = asSent(250 * 1024, PROOF);
+  const strange = { ...large, value: new TextEncoder().encode(` ${JSON.stringify(large.batch)}`) };
+  const waiting = [large, strange, wordOf("small", PROOF)].reduce(withWord, NOBODY);
+  const room = 300 * 1024;
+  expect(carriedWords(waiting, rules).isAll).toBe(false);
+  expect(carriedWords(waiting, { applyVersion: SHORT_WORDS_RULES - 1 }, () => room).isAll).toBe(
+    false,
+  );
+  const { words, isAll } = carriedWords(waiting, rules, () => room);
+  expect(isAll).toBe(true);
+  expect(words.map(({ batch }) => batch)).toEqual([large.batch, "small"]);
+  const input = JSON.parse(JSON.stringify(words)) as typeof words;
+  const next = openWords({ ...NOBODY, startedAtMs: 1, ledger: rules }, { words: input });
+  const { question } = asked(next, { id: 1, nowMs: 2_000 });
+  expect(question?.words.map(({ value }) => value)).toEqual([
+    large.value,
+    new TextEncoder().encode("small"),
+  ]);
+});
