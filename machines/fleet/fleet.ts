@@ -10,12 +10,13 @@
  */
 
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { isBounded, isClocked } from "../../scheduling/ledger/ledger.ts";
+import { isClocked } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
+import { hear, isArrival, take } from "./arrivals.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
 import {
   areArrivalsDeferred,
@@ -33,30 +34,16 @@ import {
   mustBeginAnew,
   mustContinue,
   mustGoOn,
-  mustShed,
   nextFloodLookAtMs,
   ofAgeAtMs,
   spend,
-  spendArrival,
 } from "./continue.ts";
 import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
 import { nextUnsentAtMs, NOTHING_ARRIVED, post, receiveReport } from "./deliveries.ts";
 import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
-import type { Arrival, DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
+import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
 import { NOBODY_HELD } from "./held.ts";
-import {
-  EMPTY_INBOX,
-  isEmpty,
-  isTooDeep,
-  keepAll,
-  keepEntries,
-  keepTooDeep,
-  keepUnknownSignal,
-  keepUnproven,
-  laneOf,
-  mostWordBytes,
-  type Brought,
-} from "./inbox.ts";
+import { EMPTY_INBOX, isEmpty, keepUnproven } from "./inbox.ts";
 import { notifiedIn } from "./notices.ts";
 import { nextLedgerClockAtMs, nextTimeAtMs } from "./next-time.ts";
 import { applyOrder } from "./orders.ts";
@@ -71,11 +58,9 @@ import {
   asked,
   isAnyWaiting,
   mostAskedBytes,
-  needsProof,
   openWords,
   questionText,
   settled,
-  withWord,
   type Question,
 } from "./words.ts";
 
@@ -158,58 +143,12 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   return receive(begun, event, nowMs);
 }
 
-const isArrival = (event: FleetEvent | Tick): event is Arrival =>
-  event.kind === "inbox" || event.kind === "unknown-signal" || event.kind === "unproven-order";
-
-const take = (begun: FleetStep, event: Arrival): FleetStep =>
-  event.kind === "unproven-order" ? appendOrder(begun, event) : append(begun, event);
-
 /** What had to wait for the end of a turn. */
 const letIn = (begun: FleetStep, deferred: FleetState["deferred"], nowMs: number): FleetStep =>
   inOrder(deferred).reduce(
     (reached, event) => (isArrival(event) ? take(reached, event) : receive(reached, event, nowMs)),
     begun,
   );
-
-/** Costs the same however much has come before. */
-function append(
-  begun: FleetStep,
-  event: Extract<FleetEvent, { readonly kind: "inbox" | "unknown-signal" }>,
-): FleetStep {
-  const { inbox, ledger, words } = begun.state;
-  if (isBounded(ledger)) {
-    const spent = spendArrival(begun, 1, event);
-    if (event.kind === "unknown-signal")
-      return update(spent, { inbox: keepUnknownSignal(inbox, event) });
-    if (isTooDeep(ledger, event.batch)) return update(spent, { inbox: keepTooDeep(inbox, event) });
-    const brought = { ...event, lane: laneOf(ledger, event) };
-    if (words !== undefined && needsProof(ledger, event))
-      return update(spent, { words: withWord(words, brought) });
-    return hear(spent, brought);
-  }
-  if (event.kind === "unknown-signal") return begun;
-  return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
-}
-
-/** Of a fleet that asks for proof of orders. */
-function appendOrder(
-  begun: FleetStep,
-  { kind: _kind, ...word }: Extract<FleetEvent, { readonly kind: "unproven-order" }>,
-): FleetStep {
-  const { words, ledger } = begun.state;
-  if (words === undefined) return begun;
-  const spent = spendArrival(begun, COST.order, word);
-  return update(spent, { words: withWord(words, { ...word, lane: laneOf(ledger, word) }) });
-}
-
-function hear(spent: FleetStep, brought: Brought): FleetStep {
-  const isShed = mustShed(spent.state);
-  const mostBytes = mostWordBytes(spent.state.ledger);
-  return update(spent, {
-    inbox: keepEntries(spent.state.inbox, { ...brought, isShed, mostBytes }),
-    ...(isShed && { isOverrun: true }),
-  });
-}
 
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;

@@ -3,7 +3,7 @@
  * afterwards. Runs go on, and their next ones begin.
  */
 
-import { WorkflowUpdateFailedError } from "@temporalio/client";
+import { Connection, WorkflowUpdateFailedError } from "@temporalio/client";
 import { defaultPayloadConverter, RawValue, type Payload } from "@temporalio/common";
 import { randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -180,6 +180,11 @@ async function expectUnended(): Promise<void> {
   const { namespace } = world.temporal.options;
   const workflowId = fleetWorkflowId(world.fleet);
   const runs = world.temporal.workflow.list({ query: `WorkflowId = "${workflowId}"` });
+  // What came at last is one piece, which may be larger than a client takes by default.
+  const reader = await Connection.connect({
+    address: world.address,
+    channelArgs: { "grpc.max_receive_message_length": 128 * 1024 * 1024 },
+  });
   let count = 0;
   for await (const { status, runId } of runs) {
     count += 1;
@@ -187,12 +192,13 @@ async function expectUnended(): Promise<void> {
       expect(["RUNNING", "CONTINUED_AS_NEW"]).toContain(status.name);
       continue;
     }
-    const { history } = await world.temporal.workflowService.getWorkflowExecutionHistoryReverse({
+    const { history } = await reader.workflowService.getWorkflowExecutionHistoryReverse({
       ...{ namespace, execution: { workflowId, runId }, maximumPageSize: 1 },
     });
     const { reason } = history?.events?.[0]?.workflowExecutionTerminatedEventAttributes ?? {};
     expect(reason).toBe(BEGUN_ANEW);
   }
+  await reader.close();
   expect(count).toBeGreaterThan(0);
 }
 

@@ -34,7 +34,7 @@ function settle(fleet: Fleet, isHeard: (post: Post) => boolean = () => true): re
     if (command.kind === "decide")
       fleet.feed({ kind: "decided", id: command.id, plan: planOf([]) });
     if (command.kind === "finish-handlers") fleet.feed({ kind: "handlers-finished" });
-    if (command.kind === "continue-as-new") {
+    if (command.kind === "continue-as-new" || command.kind === "begin-anew") {
       fleet.open.unshift(command);
       return posts;
     }
