@@ -168,17 +168,15 @@ export const isRepeated = ({ ledger, arrived, arrivedBytes }: FleetState): boole
 
 /** Whether a run that has set out to end gives that up, because its clock may not ring for long. A longer one keeps to it, and goes on as well where it cannot end with what has come. */
 export const mustGoOn = (state: FleetState): boolean =>
-  isFlood(state) &&
-  (!isSpent(state) || mustBeginAnew(state)) &&
-  state.spent.events < END_IN_A_FLOOD_EVENTS;
+  isFlood(state) && !isSpent(state) && state.spent.events < END_IN_A_FLOOD_EVENTS;
 
 /** When a run looks whether the flood is over that keeps it from its end. */
 export const nextFloodLookAtMs = (state: FleetState, nowMs: number): number =>
   state.isFlooded && mayContinue(state) ? nowMs + FLOOD_LOOK_MS : Infinity;
 
-/** Whether a run that has set out to end has grown by refused ends, so that it begins the next one by force. */
+/** Whether a run has grown so much, by refused ends, that it begins the next one by force: at once, as no word that comes can refuse that. */
 export const mustBeginAnew = (state: FleetState): boolean =>
-  state.isEnding && state.ledger.applyVersion >= SHORT_WORDS_RULES && isSpent(state);
+  state.ledger.applyVersion >= SHORT_WORDS_RULES && isSpent(state);
 
 /**
  * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be

@@ -152,6 +152,7 @@ const letIn = (begun: FleetStep, deferred: FleetState["deferred"], nowMs: number
 
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
+  if (mustBeginAnew(state)) return 0;
   if (state.isBacklogged || (state.isEnding && !mustGoOn(state))) return state.clock?.atMs ?? 0;
   if (!isEmpty(state.inbox) || isAnyWaiting(state.words) || state.isTurnDue) return 0;
   if (mustContinue(state)) return 0;
