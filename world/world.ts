@@ -123,9 +123,15 @@ function buildWorld(
     kernel,
     network,
     onViolation: checker.violate,
-    onSignal: (kind, id, { name, payload }) => {
-      if (kind === "lobby") checker.lobbyTold(id, { name, payload, atMs: server.clockMs() });
-      if (kind === "fleet") checker.fleetTold(payload);
+    onSignal: (kind, id, { name, payload, isBroken }) => {
+      if (kind === "lobby")
+        checker.lobbyTold(id, {
+          name,
+          payload,
+          atMs: server.clockMs(),
+          ...(isBroken && { isBroken }),
+        });
+      if (kind === "fleet" && isBroken !== true) checker.fleetTold(payload);
     },
     onChange: (kind, run) => {
       const state = kind === "fleet" && run.runId === fleet?.runId ? fleet.state() : undefined;

@@ -281,6 +281,8 @@ test.each([
 test.each([
   [99_004_212, "ruthless", "what a stranger has torn is no lobby's count"],
   [99_004_348, "hostile", "a stranger's batch is none of an array that has ended"],
+  [99_010_482, "ruthless", "a row that is whole in a word that a stranger has torn is a late copy"],
+  [99_011_409, "ruthless", "the same, of a job that had ended long before"],
 ] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });

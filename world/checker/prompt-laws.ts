@@ -36,6 +36,8 @@ export interface LobbyWord {
   readonly payload?: unknown;
   /** By the server's clock. */
   readonly atMs: number;
+  /** Torn by a stranger: what of it is whole may be read. */
+  readonly isBroken?: true;
 }
 
 /** A request of a run of a job. */
@@ -127,13 +129,13 @@ export function createPromptLaws(
       if (forMs < fenceMs * CLOCKS_DIFFER)
         violate("fences take their time", `${host} was cut off for ${Math.round(forMs)} ms only`);
     },
-    lobbyTold: (lobby, { name, payload }) => {
-      // Also what a stranger makes of such words.
+    lobbyTold: (lobby, { name, payload, isBroken }) => {
+      // Also what a stranger makes of such words: a row of which nothing is torn is a row that comes late.
       const word = (payload ?? {}) as Partial<Asked & { readonly rows: readonly Partial<Asked>[] }>;
-      if (name === "lobby-leave" && typeof word.seq === "number")
+      if (name === "lobby-leave" && isBroken !== true && typeof word.seq === "number")
         left.set(placeOf(lobby, word), { seq: word.seq, atMs: nowMs() });
       if (name === "lobby-news" && Array.isArray(word.rows))
-        for (const row of word.rows) left.delete(placeOf(lobby, row ?? {}));
+        for (const row of word.rows) if (isWhole(row ?? {})) left.delete(placeOf(lobby, row ?? {}));
     },
     called: (lobby, call) => {
       const former = calledWith.get(call.credit);
@@ -147,6 +149,10 @@ export function createPromptLaws(
     },
   };
 }
+
+/** A lobby reads no row in which a stranger has put something else than words and numbers. */
+const isWhole = (row: Readonly<Record<string, unknown>>): boolean =>
+  Object.values(row).every((value) => typeof value === "string" || typeof value === "number");
 
 export const placeOf = (lobby: string, { jobId, runId }: Partial<Asked>): string =>
   `${lobby} ${jobId} ${runId}`;

@@ -34,6 +34,7 @@ export function createWordLaws(
     },
     lobbyTold: (lobby, word) => {
       prompt.lobbyTold(lobby, word);
+      if (word.isBroken === true) return;
       counts.lobbyTold(lobby, word);
       if (word.name === "lobby-leave") requests.leftLobby(word.payload);
     },

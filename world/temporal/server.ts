@@ -25,7 +25,7 @@ export interface ServerPorts {
   readonly onViolation: (law: string, message: string) => void;
   /** A run has changed, or has closed. */
   readonly onChange: (kind: string, run: AnyRun) => void;
-  /** A workflow that is open was told something that may be true. */
+  /** A workflow that is open was told something. */
   readonly onSignal: (kind: string, workflowId: string, signal: Signal) => void;
 }
 
@@ -34,7 +34,7 @@ export interface Signal {
   readonly payload?: unknown;
   /** Only to this run. */
   readonly runId?: string;
-  /** It cannot be true, so nothing follows from it. */
+  /** It cannot be true, so nothing follows from it but from what of it is whole. */
   readonly isBroken?: true;
 }
 
@@ -171,7 +171,7 @@ export function createServer({ kernel, network, onViolation, onChange, onSignal 
       const { kind = "", run } = runs.get(workflowId) ?? {};
       if (run?.isOpen() !== true || (runId !== undefined && run.runId !== runId)) return false;
       kernel.tell("server", workflowId, () => `${name} ${told(payload)}`);
-      if (isBroken !== true) onSignal(kind, workflowId, { name, payload });
+      onSignal(kind, workflowId, { name, payload, ...(isBroken && { isBroken }) });
       run.signal(name, payload);
       return true;
     },
