@@ -1,6 +1,7 @@
 /** @file How a job array ends: its result, its cancellation, or its failure with the first tasks that failed. */
 
 import { selectedTasks } from "../../domain/job/task-ranges.ts";
+import { CALLED_END_RULES } from "../../protocol/control-contract.ts";
 import type { JobResult, JobState, TaskView } from "../../protocol/job.ts";
 import type { JobOutcome } from "../job/job-state.ts";
 import { andThen, quiet } from "../steps.ts";
@@ -13,21 +14,35 @@ import { cancelUnfinished } from "./task-orders.ts";
 import { hasEnded, stateOf } from "./task-table.ts";
 
 /** Closes an array of which no task is left, or that is to stop, once its leases are given back; then tells the fleet. */
-export function advanceEnd(array: JobArray): ArrayStep {
+export function advanceEnd(array: JobArray, nowMs: number): ArrayStep {
   const { phase, leases, unconfirmed, reason, requests } = array;
   const isIdle = leases.size === 0 && unconfirmed.size === 0;
   if (phase.kind === "open") {
     const isDue = isIdle && (reason !== undefined || hasEnded(array.tasks));
-    return isDue ? advanceEnd({ ...array, phase: { kind: "closing" } }) : quiet(array);
+    return isDue ? advanceEnd({ ...array, phase: { kind: "closing" } }, nowMs) : quiet(array);
   }
+  if (phase.kind === "ending") return closeTold(array, nowMs);
   const isSpeaking = requests.doing.kind === "requesting" || requests.doing.kind === "asserting";
   if (phase.kind !== "closing" || isSpeaking) return quiet(array);
   return tellEnd(reason === undefined ? array : cancelUnfinished(array));
 }
 
-/** The fleet knows that the array is over. */
+/** The fleet knows that the array is over, or something else has been delivered meanwhile. */
 export function endDelivered(array: JobArray, id: number, nowMs: number): ArrayStep {
-  if (array.phase.kind !== "ending" || array.phase.id !== id) return quiet(array);
+  const { phase } = array;
+  const unconfirmed = new Set(array.unconfirmed);
+  unconfirmed.delete(id);
+  const isTold = phase.kind === "ending" && phase.id === id;
+  const heard = { ...array, unconfirmed, ...(isTold && { phase: { ...phase, isTold } }) };
+  return closeTold(heard, nowMs);
+}
+
+/** A call that came while the fleet was told goes back to the lobby first. */
+function closeTold(array: JobArray, nowMs: number): ArrayStep {
+  const { phase, unconfirmed, requests, rules } = array;
+  if (phase.kind !== "ending" || phase.isTold !== true) return quiet(array);
+  const isCalled = requests.call !== undefined || unconfirmed.size > 0;
+  if (isCalled && rules >= CALLED_END_RULES) return quiet(array);
   const state = endState(array);
   const outcome = outcomeOf(array, state, nowMs);
   return andThen(memoize({ ...array, phase: { kind: "over", state, outcome } }), (over) =>

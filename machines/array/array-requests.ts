@@ -11,6 +11,7 @@ import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
 import type { LeaseId } from "../../domain/values/ids.ts";
 import {
+  CALLED_END_RULES,
   EARLY_CALL_RULES,
   RECALLED_RULES,
   type NotifyResult,
@@ -161,7 +162,7 @@ function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: n
   const mayEnter =
     array.phase.kind === "open" && array.reason === undefined && seq === lane.seq && lane.asked > 0;
   if (!mayEnter)
-    return array.phase.kind === "open"
+    return array.phase.kind === "open" || array.rules >= CALLED_END_RULES
       ? leaveLobby(answered, exitUnder(array, seq).exit)
       : quiet(answered);
   const { pending: _outside, ...entering } = lane;

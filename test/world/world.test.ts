@@ -274,6 +274,7 @@ test.each([
   [99_000_865, "hostile", "a job tells its fleet of a hold only once the hold is durable"],
   [99_002_412, "ruthless", "a job that is called in the moment of its end gives the credit back"],
   [99_006_808, "ruthless", "so does one that is over and tells those that follow it"],
+  [99_010_520, "harsh", "so does an array that is called while it tells its fleet its end"],
 ] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });

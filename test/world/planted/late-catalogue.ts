@@ -77,6 +77,20 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     planted: { job: under(9, ({ call, reason }) => call !== undefined && reason !== undefined) },
   },
   {
+    name: "an array that is called while it tells its end keeps the credit",
+    seenAt: 99_010_520,
+    climate: "harsh",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (array, event, nowMs) =>
+          event.kind === "call-in" && array.phase.kind !== "open"
+            ? { state: array, commands: [] }
+            : machine.step(array, event, nowMs),
+      }),
+    },
+  },
+  {
     name: "the end of a later run frees what an earlier one has left unconfirmed",
     seenAt: 92_000_070,
     climate: "ruthless",
