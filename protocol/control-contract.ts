@@ -107,6 +107,8 @@ export const UNASKED_CALL_RULES = 9;
 export const DOUBTED_LEASE_RULES = 10;
 /** From here on an array that is asked what it holds gives up grants to the run before as well that it is about to take. */
 export const DOUBTED_GRANT_RULES = 10;
+/** From here on an array that is asked about no lease in particular ends those that it has asserted before and holds no more: a copy of that word may have come late. */
+export const LATE_ASSERTION_RULES = 10;
 /** From here on what local activities answer makes no order of a user durable, and a held job answers no call of its lobby before that order is. */
 export const DURABLE_ORDER_RULES = 10;
 /** From here on a job that is called in the moment of its end gives the credit back, and an array waits for its lobby to have it. */

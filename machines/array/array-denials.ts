@@ -1,11 +1,12 @@
 /**
  * @file Leases that a host runs and that an array does not hold, by the names that its fleet asks about: a host that was fenced while it ran one may say so
- * after the array has given it back, to a fleet that has forgotten that.
+ * after the array has given it back, to a fleet that has forgotten that. A fleet that has lost its ledger may also have been told of a lease after its end, by a worker that
+ * was frozen: where it asks for everything, the array ends those that it has told it of and holds no more.
  */
 
 import type { LeaseId } from "../../domain/values/ids.ts";
 import { isFields } from "../../lib/fields.ts";
-import { DENYING_RULES } from "../../protocol/control-contract.ts";
+import { DENYING_RULES, LATE_ASSERTION_RULES } from "../../protocol/control-contract.ts";
 import { forEach, quiet } from "../steps.ts";
 import { tellAside } from "./array-requests.ts";
 import type { ArrayStep, JobArray } from "./array-state.ts";
@@ -13,10 +14,11 @@ import type { ArrayStep, JobArray } from "./array-state.ts";
 /** Of one question. */
 const MOST_DENIED = 100;
 
-/** Ends those of the leases named that the array does not hold; a late grant of such a lease starts nothing. */
+/** Ends those of the leases named that the array does not hold, or of those asserted before where none is named; a late grant of such a lease starts nothing. */
 export function denyLeases(array: JobArray, question: unknown): ArrayStep {
   if (array.rules < DENYING_RULES || array.phase.kind !== "open") return quiet(array);
-  const denied = doubted(question).filter(
+  const named = doubted(question);
+  const denied = (named.length > 0 ? named : toldBefore(array)).filter(
     (lease) => !array.leases.has(lease) && !array.arrivals.has(lease),
   );
   const { jobId, runId, requests } = array;
@@ -34,6 +36,10 @@ export function denyLeases(array: JobArray, question: unknown): ArrayStep {
       }),
   );
 }
+
+/** A fleet that doubts no lease in particular has lost its ledger: a frozen worker may have told it of these after their end. */
+const toldBefore = ({ rules, requests }: JobArray): readonly LeaseId[] =>
+  rules >= LATE_ASSERTION_RULES ? [...requests.asserted].slice(-MOST_DENIED) : [];
 
 /** Nothing where the question names none. */
 function doubted(question: unknown): readonly LeaseId[] {

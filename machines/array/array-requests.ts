@@ -50,6 +50,7 @@ export function openRequests(
     askedAtMs: nowMs,
     isAsked,
     ...(askedRun !== undefined && { askedRun }),
+    asserted: new Set(),
     isOutdated: false,
     endedUpTo: 0,
     avoidHosts: [],
@@ -228,10 +229,9 @@ function assertNext(array: JobArray, leases: readonly LeaseId[]): ArrayStep {
   const lease = array.leases.get(first)?.grant.lease;
   if (lease?.runId !== runAsked(array.requests, array)) return assertNext(array, rest);
   const { id, step } = tell(array, { kind: "assert", lease: factOf(lease) });
-  return {
-    ...step,
-    state: changeRequests(step.state, { doing: { kind: "asserting", id, lease: first, rest } }),
-  };
+  const asserted = new Set([...array.requests.asserted, first]);
+  const doing = { kind: "asserting", id, lease: first, rest } as const;
+  return { ...step, state: changeRequests(step.state, { asserted, doing }) };
 }
 
 /** The word to the lobby that goes with the end of the present request; nothing for an array that waits inside. */

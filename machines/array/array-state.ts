@@ -144,6 +144,8 @@ export interface RequestLane {
   readonly pending?: PendingReason;
   /** The fleet has lost its ledger, or doubts it, and wants to hear what the array has. */
   readonly isAsked: boolean;
+  /** Leases that it has told its fleet of, in that order. */
+  readonly asserted: ReadonlySet<LeaseId>;
   /** The run that the last question named. */
   readonly askedRun?: RunId;
   /** More than the slots has changed since the last request. */

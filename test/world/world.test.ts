@@ -5,6 +5,7 @@ import { drawSettings } from "../../world/draw-settings.ts";
 import type { Settings } from "../../world/settings.ts";
 import { diagram, tellStory } from "../../world/story/tell.ts";
 import { play } from "../../world/world.ts";
+import { PLANTED_LATE } from "./planted/late-catalogue.ts";
 
 /** As the world was before it had arrays: what a seed draws stays what broke a law. */
 const narrow = (seed: number): Settings => drawSettings(seed, { climate: "narrow" });
@@ -14,6 +15,8 @@ const wide = (seed: number): Settings => drawSettings(seed, { climate: "wide" })
 
 /** As it was before it had broken disks and clocks, strangers and resets. */
 const harsh = (seed: number): Settings => drawSettings(seed, { climate: "harsh" });
+
+const planted = (name: string) => PLANTED_LATE.find((bug) => bug.name === name)?.planted ?? {};
 
 /** Found beyond the seeds that the world was made with (docs/decisions/0108). 640 and 740 show the faults of its seeds 363 and 430, whose worlds are others since 0214. */
 test.each([
@@ -208,15 +211,17 @@ test.each([
 
 /** docs/decisions/0214. */
 test.each([
-  [31_002_720, "a report from before its lobby was told of rows takes no job from the count"],
+  [31_002_720, "a report from before its lobby was told of rows takes no job from the count", {}],
   [
     31_002_920,
     "an array's lease that has ended is asserted by a late copy while the fleet recovers",
+    // The array mends it as well: docs/decisions/0259.
+    planted("an array ends no lease that a late word has asserted after its return"),
   ],
-])("seed %i breaks a law under rules 9, and none any more: %s", (seed) => {
+])("seed %i breaks a law under rules 9, and none any more: %s", (seed, _what, bug) => {
   const settings = drawSettings(seed, { climate: "hostile" });
-  expect(play(settings, { rules: 9 }).violation?.law).toBe("liveness");
-  expect(play(settings).violation).toBeUndefined();
+  expect(play(settings, { rules: 9, planted: bug }).violation?.law).toBe("liveness");
+  expect(play(settings, { planted: bug }).violation).toBeUndefined();
 });
 
 /** Under rules 9 it did until lobbies asked the next run of a job that they find reset: docs/decisions/0243. */
@@ -275,6 +280,11 @@ test.each([
   [99_002_412, "ruthless", "a job that is called in the moment of its end gives the credit back"],
   [99_006_808, "ruthless", "so does one that is over and tells those that follow it"],
   [99_010_520, "harsh", "so does an array that is called while it tells its fleet its end"],
+  [
+    99_012_443,
+    "hostile",
+    "an array ends what a frozen worker has asserted to a fleet without its ledger after that lease was given back",
+  ],
 ] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });

@@ -2,7 +2,11 @@
 
 import { describe, expect, it } from "vitest";
 import { runId } from "../../../domain/values/ids.ts";
-import { ASKED_RUN_RULES, DOUBTED_GRANT_RULES } from "../../../protocol/control-contract.ts";
+import {
+  ASKED_RUN_RULES,
+  DOUBTED_GRANT_RULES,
+  LATE_ASSERTION_RULES,
+} from "../../../protocol/control-contract.ts";
 import { grantOf, grants, leaseNamed, playArray, type PlayedArray } from "./builders.ts";
 
 const GONE = leaseNamed(1);
@@ -54,6 +58,25 @@ describe("an array that is asked", () => {
       expect(endsOf(array, from)).toEqual([]);
     },
   );
+
+  it("ends what it has asserted and holds no more, where a fleet that has lost its ledger asks again for everything", () => {
+    const asked = { kind: "assert", question: { leases: [] } } as const;
+    const ended = (rules: number, question: typeof asked | ReturnType<typeof about>) => {
+      const array = playArray({ count: 20, entry: { rules } });
+      array.feed(grants(grantOf(1)), asked);
+      array.deliver();
+      array.feed({ kind: "fenced", loss: { lease: GONE, hosts: ["alpha/h1"] } });
+      array.deliver();
+      const from = array.entries().length;
+      array.feed(question);
+      array.deliver();
+      return endsOf(array, from).map(({ lease }) => lease);
+    };
+    const about = (lease: string) => ({ kind: "assert", question: { leases: [lease] } }) as const;
+    expect(ended(LATE_ASSERTION_RULES, asked)).toEqual([GONE]);
+    expect(ended(LATE_ASSERTION_RULES, about("lease-9"))).toEqual(["lease-9"]);
+    expect(ended(LATE_ASSERTION_RULES - 1, asked)).toEqual([]);
+  });
 
   it("denies nothing under former rules", () => {
     const array = played(5);

@@ -1,5 +1,6 @@
 /** @file Bugs in what comes late or twice: requests, calls, credits, refusals, reports, deadlines. As `catalogue.ts` has the others. */
 
+import type { LeaseId } from "../../../domain/values/ids.ts";
 import type { GangRequest } from "../../../domain/lease/lease.ts";
 import { isFields } from "../../../lib/fields.ts";
 import type { Job } from "../../../machines/job/job-state.ts";
@@ -171,6 +172,20 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
         step: (array, event, nowMs) => {
           const { state, commands } = machine.step({ ...array, rules: 8 }, event, nowMs);
           return { state: { ...state, rules: array.rules }, commands };
+        },
+      }),
+    },
+  },
+  {
+    name: "an array ends no lease that a late word has asserted after its return",
+    seenAt: 99_012_443,
+    climate: "hostile",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (array, event, nowMs) => {
+          const requests = { ...array.requests, asserted: new Set<LeaseId>() };
+          return machine.step({ ...array, requests }, event, nowMs);
         },
       }),
     },
