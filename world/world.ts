@@ -94,11 +94,13 @@ export function play(settings: Settings, options: PlayOptions = {}): Outcome {
 const longestMs = ({ jobs }: Settings): number =>
   Math.max(0, ...jobs.map(({ spec, runMs }) => (spec.array?.count ?? 0) * runMs));
 
-/** A process may be paused for longer than faults strike. */
+/** A process may be paused, or hear everything late, for longer than faults strike. */
 const calmAtMs = ({ faults }: Settings): number =>
   Math.max(
     CALM_AT_MS,
-    ...faults.map(({ kind, atMs, forMs }) => (kind === "pause" ? atMs + forMs : 0)),
+    ...faults.map(({ kind, atMs, forMs }) =>
+      kind === "pause" || kind === "late" ? atMs + forMs : 0,
+    ),
   );
 
 function buildWorld(

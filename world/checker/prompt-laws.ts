@@ -27,7 +27,7 @@ export interface PromptLaws {
 
 export interface Calm {
   readonly nowMs: () => number;
-  /** No fault strikes from then on, and no process is paused. */
+  /** No fault strikes from then on, and no process is paused, or hears everything late. */
   readonly calmAtMs: number;
 }
 
