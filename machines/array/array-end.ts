@@ -32,15 +32,15 @@ export function endDelivered(array: JobArray, id: number, nowMs: number): ArrayS
   const { phase } = array;
   const unconfirmed = new Set(array.unconfirmed);
   unconfirmed.delete(id);
-  const isTold = phase.kind === "ending" && phase.id === id;
-  const heard = { ...array, unconfirmed, ...(isTold && { phase: { ...phase, isTold } }) };
+  const isDelivered = phase.kind === "ending" && phase.id === id;
+  const heard = { ...array, unconfirmed, ...(isDelivered && { phase: { ...phase, isDelivered } }) };
   return closeTold(heard, nowMs);
 }
 
 /** A call that came while the fleet was told goes back to the lobby first. */
 function closeTold(array: JobArray, nowMs: number): ArrayStep {
   const { phase, unconfirmed, requests, rules } = array;
-  if (phase.kind !== "ending" || phase.isTold !== true) return quiet(array);
+  if (phase.kind !== "ending" || phase.isDelivered !== true) return quiet(array);
   const isCalled = requests.call !== undefined || unconfirmed.size > 0;
   if (isCalled && rules >= CALLED_END_RULES) return quiet(array);
   const state = endState(array);

@@ -116,8 +116,8 @@ type ArrayPhase =
   | { readonly kind: "open" }
   /** Its last request is still on its way to the fleet. */
   | { readonly kind: "closing" }
-  /** The fleet is being told that the job is over; `isTold`: it knows. */
-  | { readonly kind: "ending"; readonly id: number; readonly isTold?: true }
+  /** The fleet is being told that the job is over; `isDelivered`: it knows. */
+  | { readonly kind: "ending"; readonly id: number; readonly isDelivered?: true }
   | { readonly kind: "over"; readonly state: JobState; readonly outcome: JobOutcome };
 
 interface TaskPause {

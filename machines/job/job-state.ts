@@ -86,6 +86,8 @@ export interface Job extends JobIdentity {
   readonly nextGrant?: Grant;
   /** While it enters: the last grant that it was told for each run, also for former ones where the workflow was reset to its beginning. */
   readonly retold?: readonly Grant[];
+  /** While it enters: the newest grant for a request after its first one, of this run or of a former one. */
+  readonly later?: Grant;
   /** The last lease of the run before a reset to the beginning: nothing starts until the fleet has nothing of it. */
   readonly former?: FormerLease;
   readonly isHeld: boolean;

@@ -245,7 +245,7 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
     runId === undefined
       ? job
       : {
-          ...withoutGrantsOfOthers(job, runId, nowMs),
+          ...withoutGrantsOfOthers(job, { runId, rules }, nowMs),
           entered: { runId, atMs: job.requestedAtMs },
         };
   const read: Job = { ...heard, spec, isHeld, rules };

@@ -281,6 +281,11 @@ test.each([
   [99_006_808, "ruthless", "so does one that is over and tells those that follow it"],
   [99_010_520, "harsh", "so does an array that is called while it tells its fleet its end"],
   [
+    99_011_577,
+    "narrow",
+    "a job that enters goes on with a request that it made in a task that was lost",
+  ],
+  [
     99_012_443,
     "hostile",
     "an array ends what a frozen worker has asserted to a fleet without its ledger after that lease was given back",

@@ -1,7 +1,7 @@
 /** @file A run of a job that was reset is told again what the former run was told: which grants it takes. */
 
 import { expect, it } from "vitest";
-import { JOB_RULES } from "../../../protocol/control-contract.ts";
+import { EARLY_NUMBER_RULES, JOB_RULES } from "../../../protocol/control-contract.ts";
 import { runId, type RunId } from "../../../domain/values/ids.ts";
 import { specOf } from "../../domain/job-text.ts";
 import { DELIVERED, grantOf, playJob, START_MS, type PlayedJob } from "./builders.ts";
@@ -16,12 +16,12 @@ const answerOf = ({ open, answer }: PlayedJob, isThere: boolean): void => {
   answer(asked, { kind: "lease", id: asked.id, isThere });
 };
 
-const admit = ({ feed }: PlayedJob, askedBy?: RunId, file: object = {}): void =>
+const admit = ({ feed }: PlayedJob, askedBy?: RunId, file: object = {}, rules = JOB_RULES): void =>
   feed({
     kind: "admission",
     admission: {
       kind: "admitted",
-      rules: JOB_RULES,
+      rules,
       spec: specOf({ name: "played", gang: 2, run: { command: ["true"] }, ...file }),
       notified: DELIVERED,
       ...(askedBy !== undefined && { runId: askedBy }),
@@ -78,6 +78,23 @@ it("ends at once when it is cancelled while it waits for that", () => {
   expect(job.told.map(({ entry }) => entry)).toContainEqual(
     expect.objectContaining({ kind: "end", seq: 1 }),
   );
+});
+
+/** It was requeued in the moment of its admission; its fleet had the end of its first request and the second one before that task was lost. */
+it.each([
+  [EARLY_NUMBER_RULES, "lease-12", 2],
+  [EARLY_NUMBER_RULES - 1, undefined, 1],
+])("goes on with its later request that its fleet has answered (rules %i)", (rules, lease, seq) => {
+  const job = playJob({ isEntering: true });
+  job.feed(job.grant(1, { runId: OWN, id: "lease-9" as never }));
+  job.feed(job.grant(3, { runId: FORMER, grantedAtMs: START_MS - 9 }));
+  job.feed({ kind: "requeue", order: {} });
+  job.feed(job.grant(2, { runId: OWN, id: "lease-12" as never }));
+  job.feed(job.grant(3, { runId: FORMER, grantedAtMs: START_MS - 9 }));
+  admit(job, OWN, {}, rules);
+  if (rules >= EARLY_NUMBER_RULES) answerOf(job, false);
+  expect(job.open("run").map(({ order }) => order.leaseId)[0]).toBe(lease);
+  expect(job.job().seq).toBe(seq);
 });
 
 it("takes the answer to what it asked again after a reset to a later point", () => {

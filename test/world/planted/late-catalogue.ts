@@ -177,6 +177,16 @@ export const PLANTED_LATE: readonly PlantedBug[] = [
     },
   },
   {
+    name: "a job that enters forgets the answer to a later request of its own",
+    seenAt: 99_011_577,
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: ({ later: _forgotten, ...job }, event, nowMs) => machine.step(job, event, nowMs),
+      }),
+    },
+  },
+  {
     name: "an array ends no lease that a late word has asserted after its return",
     seenAt: 99_012_443,
     climate: "hostile",
