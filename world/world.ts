@@ -95,13 +95,8 @@ const longestMs = ({ jobs }: Settings): number =>
   Math.max(0, ...jobs.map(({ spec, runMs }) => (spec.array?.count ?? 0) * runMs));
 
 /** A process may be paused, or hear everything late, for longer than faults strike. */
-const calmAtMs = ({ faults }: Settings): number =>
-  Math.max(
-    CALM_AT_MS,
-    ...faults.map(({ kind, atMs, forMs }) =>
-      kind === "pause" || kind === "late" ? atMs + forMs : 0,
-    ),
-  );
+const calmAfter = ({ faults }: Settings, kind: "pause" | "late"): number =>
+  Math.max(CALM_AT_MS, ...faults.map((each) => (each.kind === kind ? each.atMs + each.forMs : 0)));
 
 function buildWorld(
   settings: Settings,
@@ -112,7 +107,11 @@ function buildWorld(
   const network = createNetwork(kernel);
   const hosts = new Map<HostId, Host>();
   const checker = createChecker(
-    { nowMs: kernel.nowMs, calmAtMs: calmAtMs(settings) },
+    {
+      nowMs: kernel.nowMs,
+      calmAtMs: calmAfter(settings, "pause"),
+      heardAtMs: calmAfter(settings, "late"),
+    },
     () => hosts,
     jobs,
   );

@@ -300,7 +300,7 @@ test.each([
   [99_010_482, "ruthless", "a row that is whole in a word that a stranger has torn is a late copy"],
   [99_011_409, "ruthless", "the same, of a job that had ended long before"],
   [99_011_553, "ruthless", "a job cannot know that its request was forged under another tenant"],
-  [99_010_851, "ruthless", "prompt ends are judged once no worker hears everything late any more"],
+  [99_010_851, "ruthless", "deadlines are judged once no worker hears everything late any more"],
 ] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });

@@ -53,7 +53,7 @@ const isOfStranger = ({ taskBatch }: RunOrder, orders?: ReadonlySet<string>): bo
   (taskBatch?.seq ?? 0) >= STRANGE_BATCH && orders?.has("strange-batch") === true;
 
 export function createChecker(
-  { nowMs, calmAtMs }: Calm,
+  { nowMs, calmAtMs, heardAtMs }: Calm,
   hosts: () => ReadonlyMap<HostId, Host>,
   jobs: readonly DrawnJob[],
 ): Checker {
@@ -75,7 +75,7 @@ export function createChecker(
   /** It has got its first GPUs. */
   const hasStarted = (job: string): boolean =>
     [...tokens.values()].some(({ jobId }) => jobId === job);
-  const words = createWordLaws({ nowMs, calmAtMs }, violate);
+  const words = createWordLaws({ nowMs, calmAtMs, heardAtMs }, violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
   const quotas = quotaLaw();

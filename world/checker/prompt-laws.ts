@@ -27,8 +27,10 @@ export interface PromptLaws {
 
 export interface Calm {
   readonly nowMs: () => number;
-  /** No fault strikes from then on, and no process is paused, or hears everything late. */
+  /** No fault strikes from then on, and no process is paused. */
   readonly calmAtMs: number;
+  /** No process hears everything late from then on. */
+  readonly heardAtMs: number;
 }
 
 export interface LobbyWord {
@@ -66,7 +68,7 @@ const CALL_MS = 3_000;
 const EARLY_CALL_MS = 30_000;
 
 export function createPromptLaws(
-  { nowMs, calmAtMs }: Calm,
+  { nowMs, calmAtMs, heardAtMs }: Calm,
   violate: (law: string, message: string) => void,
 ): PromptLaws {
   const judgedFromMs = calmAtMs + ARRIVED_MS;
@@ -121,7 +123,7 @@ export function createPromptLaws(
       leases = present;
     },
     endedBy: (job, deadlineAtMs) => {
-      const sinceMs = Math.max(deadlineAtMs, judgedFromMs, heldAtMs.get(job) ?? 0);
+      const sinceMs = Math.max(deadlineAtMs, judgedFromMs, heardAtMs, heldAtMs.get(job) ?? 0);
       if (!holders.has(job) && nowMs() > sinceMs + DEADLINE_MS)
         violate("deadlines are kept", `${job} ends long after its deadline, and had no GPUs`);
     },
