@@ -7,7 +7,7 @@
  * Cost: O(reservations) a cycle.
  */
 
-import type { Reservation } from "../domain/lease/lease.ts";
+import { popCount, type Reservation } from "../domain/lease/lease.ts";
 import type { Session } from "../scheduling/cycle/live-scheduler.ts";
 
 export const IDLE_CAUSES = ["reservations", "evictions", "kept", "unusable", "unwanted"] as const;
@@ -69,9 +69,11 @@ function idleIn(
   let free = gpusInService - leased.gpus();
   const idle = { ...NOTHING };
   for (const { kind, gpus } of reservations?.values() ?? []) {
-    const open = leased.freeOf(gpus);
-    idle[CAUSE_OF[kind]] += open;
-    free -= open;
+    for (const { host, mask } of gpus) {
+      const open = popCount(mask & ~leased.on(host));
+      idle[CAUSE_OF[kind]] += open;
+      free -= open;
+    }
   }
   idle[requests.size > 0 ? "unusable" : "unwanted"] = Math.max(0, free);
   return idle;

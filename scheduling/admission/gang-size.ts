@@ -112,11 +112,6 @@ function sizeOffers(
     consider(Math.max(0, ...usable.map(({ largestHostGpus }) => largestHostGpus)), 1, 1);
     return found;
   }
-  const [only] = usable;
-  if (only !== undefined && usable.length === 1) {
-    consider(only.gpus, 1, 1);
-    return found;
-  }
   const most = isSameFabric ? 1 : Math.max(1, maxClusters);
   const sorted = byMostGpus(usable).map((offer) => ({
     gpus: offer.gpus,

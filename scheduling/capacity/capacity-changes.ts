@@ -11,9 +11,7 @@ import { drainedMask } from "../ledger/rules/gpu-drains.ts";
 import { hostConditionOf } from "../ledger/rules/grant-check.ts";
 import {
   changeHost,
-  dropHold,
   keptMask,
-  putHold,
   setService,
   UNKNOWN_END_MS,
   type Hold,
@@ -42,7 +40,7 @@ export function noteLease(
     const gpus = takenGpus(before);
     release(usage, index, heldBy(before));
     eachHost(capacity, gpus, (host, mask) => {
-      dropHold(host, before.id);
+      host.holds.delete(before.id);
       setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
       settleStranded(capacity, host);
     });
@@ -118,7 +116,7 @@ function hold(capacity: Capacity, { name, gpus, opportunistic, terms }: Holding)
     const opportunisticMask = maskIn(opportunistic, host.id);
     if (last?.mask !== mask || last.opportunisticMask !== opportunisticMask)
       last = { mask, opportunisticMask, ...terms };
-    putHold(host, name, last);
+    host.holds.set(name, last);
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
     settleStranded(capacity, host);
   });
@@ -128,7 +126,7 @@ export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
   const { name } = grant;
   release(capacity.usage, capacity.index, grant);
   eachHost(capacity, grant.gpus, (host, mask) => {
-    dropHold(host, name);
+    host.holds.delete(name);
     setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
     settleStranded(capacity, host);
   });

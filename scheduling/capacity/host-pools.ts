@@ -58,29 +58,9 @@ export interface PoolHost {
   strandedMask: number;
   /** The capacity's version at the last change of its leases or its condition. */
   leasesChangedAt: number;
-  /** Who is there, and until when at the latest; by lease, or by a name of the cycle's own for what it grants. Changes by `putHold` and `dropHold` alone. */
-  readonly holds: ReadonlyMap<string, Hold>;
-  /** The same in a list, once it was asked for. */
-  held: readonly Hold[] | undefined;
+  /** Who is there, and until when at the latest; by lease, or by a name of the cycle's own for what it grants. */
+  readonly holds: Map<string, Hold>;
 }
-
-/** In the order in which they came. Cycles ask all hosts again and again, and few have changed. */
-export const holdsOn = (host: PoolHost): readonly Hold[] =>
-  (host.held ??= host.holds.size === 0 ? NO_HOLDS : [...host.holds.values()]);
-
-const NO_HOLDS: readonly Hold[] = [];
-
-export function putHold(host: PoolHost, name: string, hold: Hold): void {
-  changing(host.holds).set(name, hold);
-  host.held = undefined;
-}
-
-export function dropHold(host: PoolHost, name: string): void {
-  changing(host.holds).delete(name);
-  host.held = undefined;
-}
-
-const changing = (holds: PoolHost["holds"]): Map<string, Hold> => holds as Map<string, Hold>; // made by this file
 
 export interface Hold {
   /** With `strandedMask`. */
@@ -195,7 +175,6 @@ function openPool(
       strandedMask: 0,
       leasesChangedAt: 0,
       holds: new Map(),
-      held: NO_HOLDS,
     };
     settleService(host);
     count(host, 1);

@@ -9,7 +9,7 @@ import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { Capacity, TypeOptions } from "./capacity-state.ts";
 import { hostsOf } from "./capacity.ts";
 import { hostsOn } from "./capacity-changes.ts";
-import { holdsOn, type Pool, type PoolHost } from "./host-pools.ts";
+import type { Pool, PoolHost } from "./host-pools.ts";
 
 /** GPUs by when they are free at the latest. */
 export interface EndProfile {
@@ -88,7 +88,7 @@ function outlookNow(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
     const tally = tallies.get(cluster) ?? { free: 0, ends: new Map<number, number>() };
     tallies.set(cluster, tally);
     tally.free += popCount(mask & ~host.leasedMask);
-    for (const hold of holdsOn(host)) {
+    for (const hold of host.holds.values()) {
       const usedOpportunistically = popCount(hold.opportunisticMask & mask);
       opportunistic += usedOpportunistically;
       tally.free += usedOpportunistically;
@@ -110,7 +110,7 @@ export function freeBy(host: PoolHost, { atMs, nowMs, ownMask = 0 }: FreeBy): nu
   const usable = host.serviceMask & ~(host.reservedMask & ~ownMask);
   let mask = usable & ~host.leasedMask;
   if (mask === usable) return mask;
-  for (const hold of holdsOn(host)) {
+  for (const hold of host.holds.values()) {
     const isOver = Math.max(nowMs, hold.endAtMs) <= atMs;
     mask |= (isOver ? hold.mask : hold.opportunisticMask) & usable;
   }
@@ -125,8 +125,6 @@ export interface FreeBy {
 
 /** When so many of all of them are free that are not so now; infinite when there are not so many. */
 export function endOf(count: number, profiles: readonly EndProfile[]): number {
-  const [only] = profiles;
-  if (only !== undefined && profiles.length === 1) return endIn(count, only);
   const at = new Array<number>(profiles.length).fill(0);
   for (let left = count; ;) {
     let next: End | undefined;
@@ -142,15 +140,6 @@ export function endOf(count: number, profiles: readonly EndProfile[]): number {
     if (left <= 0) return next.atMs;
     at[from] = (at[from] ?? 0) + 1;
   }
-}
-
-function endIn(count: number, { ends }: EndProfile): number {
-  let left = count;
-  for (const { atMs, gpus } of ends) {
-    left -= gpus;
-    if (left <= 0) return atMs;
-  }
-  return Infinity;
 }
 
 /** By the hosts of a cluster, which are one list for one type and its constraints. */
@@ -185,7 +174,7 @@ export function unreservedOn(hosts: readonly PoolHost[]): EndProfile {
     const unreserved = host.serviceMask & ~host.reservedMask;
     if (unreserved === 0) continue;
     tally.free += popCount(host.freeMask);
-    for (const { mask, endAtMs, opportunisticMask } of holdsOn(host)) {
+    for (const { mask, endAtMs, opportunisticMask } of host.holds.values()) {
       tally.free += popCount(opportunisticMask & unreserved);
       const gpus = popCount(mask & ~opportunisticMask & unreserved);
       if (gpus === 0) continue;

@@ -18,7 +18,7 @@ import {
   type UnevenHosts,
 } from "../ledger/rules/host-resources.ts";
 import { maskIn } from "../ledger/rules/reservation-index.ts";
-import { putHold, type Hold, type PoolHost, type Respect } from "./host-pools.ts";
+import type { Hold, PoolHost, Respect } from "./host-pools.ts";
 
 /** Settles anew which GPUs of the host are stranded; the mask of its leased GPUs with these. */
 export function strand(host: PoolHost, uneven: UnevenHosts): number {
@@ -27,7 +27,7 @@ export function strand(host: PoolHost, uneven: UnevenHosts): number {
   for (const [name, hold] of holds) {
     const own = ownMask(hold);
     leased |= own;
-    if (own !== hold.mask) putHold(host, name, withStranded(hold, own, 0));
+    if (own !== hold.mask) holds.set(name, withStranded(hold, own, 0));
   }
   host.strandedMask = 0;
   if (resources === undefined || !uneven.has(host.id)) return leased;
@@ -41,7 +41,7 @@ export function strand(host: PoolHost, uneven: UnevenHosts): number {
     const count = Math.min(open, beyondShares(hold, resources));
     if (count <= 0) continue;
     const mask = order.splice(0, count).reduce((all, bit) => all | bit, 0);
-    putHold(host, name, withStranded(hold, hold.mask, mask));
+    holds.set(name, withStranded(hold, hold.mask, mask));
     host.strandedMask |= mask;
     open -= count;
   }

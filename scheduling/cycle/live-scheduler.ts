@@ -7,7 +7,7 @@
  */
 
 import type { HostId } from "../../domain/values/ids.ts";
-import { gpuCountOf, popCount, type HostGpus, type Lease } from "../../domain/lease/lease.ts";
+import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
 import { applyTo } from "../ledger/apply/apply.ts";
 import { openSchedulerCache, watchScheduler, type SchedulerCache } from "./scheduler-cache.ts";
@@ -49,8 +49,8 @@ export interface Session {
 /** Leased GPUs, counted with every change, so that reading costs nothing. */
 export interface Leased {
   readonly gpus: () => number;
-  /** How many of these GPUs are in no lease. */
-  readonly freeOf: (gpus: readonly HostGpus[]) => number;
+  /** GPU mask. */
+  readonly on: (host: HostId) => number;
 }
 
 export function openSession(ledger: Ledger, options: SessionOptions = {}): Session {
@@ -98,51 +98,19 @@ export function openSession(ledger: Ledger, options: SessionOptions = {}): Sessi
   };
 }
 
-/** The leased GPUs of one host. */
-interface LeasedHost {
-  mask: number;
-}
-
 function openLeased({ leases }: Ledger): Leased & {
   readonly note: (lease: Lease | undefined, sign: 1 | -1) => void;
 } {
-  const hosts = new Map<HostId, LeasedHost>();
-  /** Of lists of GPUs, which do not change: gangs and reservations are counted again and again. */
-  const hostsOf = new WeakMap<readonly HostGpus[], readonly LeasedHost[]>();
-  let count = 0;
-  const hostsOn = (gpus: readonly HostGpus[]): readonly LeasedHost[] => {
-    const known = hostsOf.get(gpus);
-    if (known !== undefined) return known;
-    const found = gpus.map(({ host: id }) => {
-      const host = hosts.get(id) ?? { mask: 0 };
-      hosts.set(id, host);
-      return host;
-    });
-    hostsOf.set(gpus, found);
-    return found;
-  };
+  const masks = new Map<HostId, number>();
+  let gpus = 0;
   const note = (lease: Lease | undefined, sign: 1 | -1): void => {
     if (lease === undefined) return;
-    const { gpus } = lease;
-    count += sign * gpuCountOf(gpus);
-    const on = hostsOn(gpus);
-    let at = 0;
-    for (const { mask } of gpus) {
-      const host = on[at];
-      if (host !== undefined) host.mask = sign === 1 ? host.mask | mask : host.mask & ~mask;
-      at += 1;
+    gpus += sign * gpuCountOf(lease.gpus);
+    for (const { host, mask } of lease.gpus) {
+      const before = masks.get(host) ?? 0;
+      masks.set(host, sign === 1 ? before | mask : before & ~mask);
     }
-  };
-  const freeOf = (gpus: readonly HostGpus[]): number => {
-    const on = hostsOn(gpus);
-    let free = 0;
-    let at = 0;
-    for (const { mask } of gpus) {
-      free += popCount(mask & ~(on[at]?.mask ?? 0));
-      at += 1;
-    }
-    return free;
   };
   for (const lease of leases.values()) note(lease, 1);
-  return { gpus: () => count, freeOf, note };
+  return { gpus: () => gpus, on: (host) => masks.get(host) ?? 0, note };
 }

@@ -56,47 +56,14 @@ const commasOf = (numbers: number): number => COMMA * Math.max(0, numbers - 1);
 
 /** Of `packDemand`. */
 export function demandBytes({ gpus, slots }: DemandTrace): number {
-  const count = slots.length;
-  const last = slots[count - 1];
-  if (last === undefined) return jsonBytes([]) + numberBytes(gpus);
-  const before = slots[count - 2];
-  return (
-    jsonBytes([]) +
-    numberBytes(gpus) +
-    commasOf(1 + SLOT * count) +
-    pastBytes(slots) +
-    slotBytes(last, before?.[0] ?? 0)
-  );
-}
-
-/** Of all slots but the last, which alone still changes: kept while they are the same, because demand changes many times in each. */
-function pastBytes(slots: DemandTrace["slots"]): number {
-  const count = slots.length - 1;
-  const known = PAST.get(slots);
-  if (known !== undefined && known.count === count && known.first === slots[0]) return known.bytes;
   let former = 0;
-  let bytes = 0;
-  for (const slot of slots.slice(0, count)) {
-    bytes += slotBytes(slot, former);
-    former = slot[0];
+  let bytes = jsonBytes([]) + numberBytes(gpus) + commasOf(1 + SLOT * slots.length);
+  for (const [slot, start, most] of slots) {
+    bytes += numberBytes(slot - former) + numberBytes(start) + numberBytes(most - start);
+    former = slot;
   }
-  const [first] = slots;
-  PAST.set(slots, { count, first, bytes });
   return bytes;
 }
-
-interface Past {
-  readonly count: number;
-  readonly first: Slot | undefined;
-  readonly bytes: number;
-}
-
-type Slot = DemandTrace["slots"][number];
-
-const PAST = new WeakMap<DemandTrace["slots"], Past>();
-
-const slotBytes = ([slot, start, most]: Slot, former: number): number =>
-  numberBytes(slot - former) + numberBytes(start) + numberBytes(most - start);
 
 /** Numbers of a slot. */
 const SLOT = 3;

@@ -69,7 +69,6 @@ export function chooseVictims(
   let free: number | undefined;
   let members: ReadonlySet<Victim> | undefined;
   const ownFlow = tenantFlow(request);
-  const limits = new Map<string, Limits>();
   const loss = ({ lease }: Victim): number => lossOf(lease, nowMs);
   return { isEmpty, allows, lossOf: loss, ordered };
 
@@ -84,9 +83,9 @@ export function chooseVictims(
 
   function allows(victim: Victim): boolean {
     if (!isOpen(victim)) return false;
-    const ofKind = limitsOf(victim);
-    if (ofKind === undefined) return false;
-    if (ofKind.every(isAmple)) return true;
+    const limits = limitsOf(victim);
+    if (limits === undefined) return false;
+    if (limits.every(isAmple)) return true;
     members ??= new Set(ordered());
     return members.has(victim);
   }
@@ -128,26 +127,18 @@ export function chooseVictims(
     const spare = new Map<string, number>();
     const inTurn = rows.map(({ victim }) => victim);
     return inTurn.filter((victim) => {
-      const ofKind = limitsOf(victim) ?? [];
-      const isWithin = ofKind.every(
+      const limits = limitsOf(victim) ?? [];
+      const isWithin = limits.every(
         (limit) => isAmple(limit) || (spare.get(limit.key) ?? limit.gpus) >= victim.gpus,
       );
       if (!isWithin) return false;
-      for (const { key, gpus } of ofKind) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
+      for (const { key, gpus } of limits) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
       return true;
     });
   }
 
-  /** The same for all of a kind: their flow and type of GPU are. */
-  function limitsOf({ kind, lease, flow }: Victim): Limits {
+  function limitsOf({ lease, flow }: Victim): Limits {
     if (flow === ownFlow) return undefined;
-    if (limits.has(kind)) return limits.get(kind);
-    const found = limitsFor(lease);
-    limits.set(kind, found);
-    return found;
-  }
-
-  function limitsFor(lease: Lease): Limits {
     return right === "due"
       ? dueLimits(request, lease, { holdings, wantedGpus, freeGpus: freeNow })
       : reclaimLimits(request, lease, holdings);

@@ -140,22 +140,10 @@ function isAsItWas(
   return true;
 }
 
-interface OwnMasks {
-  readonly capacity: Capacity;
-  readonly masks: ReadonlyMap<PoolHost, number>;
-}
-
-/** Of lists of GPUs, which do not change: a reservation is looked at in many cycles. */
-const OWN_MASKS = new WeakMap<readonly HostGpus[], OwnMasks>();
-
-function ownMasks(gpus: readonly HostGpus[], capacity: Capacity): ReadonlyMap<PoolHost, number> {
-  const known = OWN_MASKS.get(gpus);
-  if (known?.capacity === capacity) return known.masks;
-  const masks = new Map<PoolHost, number>();
-  for (const { host: id, mask } of gpus) {
-    const host = capacity.hosts.get(id);
-    if (host !== undefined) masks.set(host, mask);
-  }
-  OWN_MASKS.set(gpus, { capacity, masks });
-  return masks;
-}
+const ownMasks = (gpus: readonly HostGpus[], { hosts }: Capacity): ReadonlyMap<PoolHost, number> =>
+  new Map(
+    gpus.flatMap(({ host: id, mask }) => {
+      const host = hosts.get(id);
+      return host === undefined ? [] : [[host, mask] as const];
+    }),
+  );

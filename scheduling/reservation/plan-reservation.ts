@@ -43,13 +43,7 @@ import { leastThroughputFor } from "../admission/least-throughput.ts";
 import { largestAcceptable, shapeOf } from "../ledger/rules/grant-check.ts";
 import { noteSearch } from "./last-search.ts";
 import { reservationOptions } from "./reservation-options.ts";
-import {
-  gpusIn,
-  holdsOn,
-  UNKNOWN_END_MS,
-  type Pool,
-  type PoolHost,
-} from "../capacity/host-pools.ts";
+import { gpusIn, UNKNOWN_END_MS, type Pool, type PoolHost } from "../capacity/host-pools.ts";
 import { fitsOf, type ClusterFit, type CycleView } from "../admission/feasibility.ts";
 import { WATTS_EPSILON } from "../ledger/rules/limits.ts";
 import type { PlaceHost, PlacePolicy } from "../placement/place-policy.ts";
@@ -168,7 +162,7 @@ function placeBy(
 function laterEnds(hosts: readonly PoolHost[], atMs: number): readonly number[] {
   const ends = new Set<number>();
   for (const host of hosts)
-    for (const { endAtMs } of holdsOn(host)) if (endAtMs > atMs) ends.add(endAtMs);
+    for (const { endAtMs } of host.holds.values()) if (endAtMs > atMs) ends.add(endAtMs);
   return [...ends].sort((a, b) => a - b);
 }
 

@@ -15,7 +15,7 @@ import {
 import { versionsOf, type Capacity } from "../../../scheduling/capacity/capacity-state.ts";
 import { wattsLeft, openCapacity } from "../../../scheduling/capacity/capacity.ts";
 import { tryOut } from "../../../scheduling/capacity/trial.ts";
-import { holdsOn, UNKNOWN_END_MS, type PoolHost } from "../../../scheduling/capacity/host-pools.ts";
+import { UNKNOWN_END_MS } from "../../../scheduling/capacity/host-pools.ts";
 import { rollback, withTrial } from "../../../scheduling/reservation/trial.ts";
 import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { caseCount } from "../../support/case-count.ts";
@@ -33,21 +33,16 @@ const H0 = gpus(["c0/h0", 0b1111]);
 const nonZero = (counts: ReadonlyMap<string, number> = new Map()) =>
   [...counts].filter(([, count]) => count !== 0).sort();
 
-/** The list of its holds, which is kept from one reading to the next, is that of the holds now. */
-function hostReading(host: PoolHost) {
-  const { id, leasedMask, reservedMask, freeMask, strandedMask, hostCondition, holds } = host;
-  expect(holdsOn(host)).toEqual([...holds.values()]);
-  return {
-    id,
-    masks: [leasedMask, reservedMask, freeMask, strandedMask],
-    hostCondition,
-    holds: [...holds].sort(([a], [b]) => (a < b ? -1 : 1)),
-  };
-}
-
 /** All that can be read of a capacity, but for its versions. */
 const readingOf = ({ pools, usage, reserved: { masks, byJob }, keptWatts }: Capacity) => ({
-  hosts: pools.flatMap(({ hosts }) => hosts.map(hostReading)),
+  hosts: pools.flatMap(({ hosts }) =>
+    hosts.map(({ id, leasedMask, reservedMask, freeMask, strandedMask, hostCondition, holds }) => ({
+      id,
+      masks: [leasedMask, reservedMask, freeMask, strandedMask],
+      hostCondition,
+      holds: [...holds].sort(([a], [b]) => (a < b ? -1 : 1)),
+    })),
+  ),
   tallies: pools.map(({ tallies }) => Object.values(tallies).map((tally) => tally.gpus)),
   watts: nonZero(usage.watts),
   quota: nonZero(usage.quota.get(tenantId("t"))),
