@@ -30,11 +30,8 @@ export function advanceEnd(array: JobArray, nowMs: number): ArrayStep {
 /** The fleet knows that the array is over, or something else has been delivered meanwhile. */
 export function endDelivered(array: JobArray, id: number, nowMs: number): ArrayStep {
   const { phase } = array;
-  const unconfirmed = new Set(array.unconfirmed);
-  unconfirmed.delete(id);
   const isDelivered = phase.kind === "ending" && phase.id === id;
-  const heard = { ...array, unconfirmed, ...(isDelivered && { phase: { ...phase, isDelivered } }) };
-  return closeTold(heard, nowMs);
+  return closeTold(isDelivered ? { ...array, phase: { ...phase, isDelivered } } : array, nowMs);
 }
 
 /** A call that came while the fleet was told goes back to the lobby first. */

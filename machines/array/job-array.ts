@@ -234,9 +234,10 @@ function takeDelivery(
   { id, result }: Extract<ArrayEvent, { readonly kind: "told" }>,
   nowMs: number,
 ): ArrayStep {
-  if (array.phase.kind === "ending") return endDelivered(array, id, nowMs);
-  if (!array.unconfirmed.has(id)) return requestDelivered(array, id, { result, nowMs });
+  const isConfirmed = array.unconfirmed.has(id);
   const unconfirmed = new Set(array.unconfirmed);
   unconfirmed.delete(id);
-  return quiet({ ...array, unconfirmed });
+  const heard = { ...array, unconfirmed };
+  if (array.phase.kind === "ending") return endDelivered(heard, id, nowMs);
+  return isConfirmed ? quiet(heard) : requestDelivered(array, id, { result, nowMs });
 }

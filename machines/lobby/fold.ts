@@ -122,7 +122,7 @@ function foldWord(folding: Folding, word: LobbyWord, present: Present): void {
       return;
     case "report-again": {
       // The fleet has forgotten its credits; the jobs that were called in are asked by the fleet itself.
-      const from = present.lobby.forgetsAll ? Infinity : readCreditsFrom(word.again);
+      const from = readCreditsFrom(word.again);
       for (const known of [folding.credits, folding.called])
         for (const number of [...known.keys()]) if (number < from) known.delete(number);
       folding.forgetsBelow = Math.max(folding.forgetsBelow, from);

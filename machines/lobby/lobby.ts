@@ -105,9 +105,9 @@ function take(lobby: Lobby, event: LobbyEvent, nowMs: number): Lobby {
     case "news":
     case "leave":
     case "report-again": {
-      const arrived = { ...lobby, arrivals: { word: event, before: lobby.arrivals } };
-      const isUnread = event.kind === "report-again" && lobby.forgetsAll === true;
-      return spend(arrived, COST.signal, isUnread ? { kind: event.kind } : event);
+      const isBare = event.kind === "report-again" && lobby.forgetsAll === true;
+      const word = isBare ? { kind: event.kind } : event;
+      return spend({ ...lobby, arrivals: { word, before: lobby.arrivals } }, COST.signal, word);
     }
     case "junk":
       return spend(lobby, COST.signal);
