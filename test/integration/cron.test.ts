@@ -309,6 +309,8 @@ describe("a standing signature", () => {
     };
     await tell({ ...former, grants: [{ to: ["ada"], role: "viewer" }] }, ["viewer"]);
     const input = await argsOf("judged");
+    // In the second of its first job, it would be told of that one again.
+    await pause(1_000);
     expect(await outcomeOf(input)).toEqual({
       ...{ kind: "refused", code: "NOT_ALLOWED", message: "ada may not submit jobs" },
     });
