@@ -80,7 +80,7 @@ export function createInbox(client: Client): Inbox {
       new Promise((resolve, reject) => {
         const queue = queues.get(fleetWorkflowId) ?? [];
         queues.set(fleetWorkflowId, queue);
-        queue.push({ entry, bytes: JSON.stringify(entry).length, resolve, reject });
+        queue.push({ entry, bytes: Buffer.byteLength(JSON.stringify(entry)), resolve, reject });
         // The entries of one turn of the event loop leave together.
         setImmediate(() => void pump(fleetWorkflowId));
       }),

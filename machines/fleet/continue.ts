@@ -16,6 +16,7 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import {
   FLOODED_TURNS_RULES,
   OWN_TASK_RULES,
+  SHORT_WORDS_RULES,
   SPACED_RUNS_RULES,
   upgradeLedger,
 } from "../../scheduling/ledger/upgrade.ts";
@@ -33,6 +34,8 @@ const CONTINUE_AT_ANY_COST_EVENTS = 1_800;
 /** The same before `OWN_TASK_RULES`. */
 const FORMER_ANY_COST_EVENTS = 3_000;
 const CONTINUE_AT_BYTES = 2 * 1024 * 1024;
+/** From `SHORT_WORDS_RULES` on: past so many it ends even if deliveries are on their way. */
+const CONTINUE_AT_ANY_COST_BYTES = 4 * 1024 * 1024;
 const BYTES_AN_EVENT = 500;
 /**
  * From `BOUNDED_RULES` on. A worker that takes a run over repeats all of it within one workflow task, so a flood must not
@@ -72,7 +75,11 @@ export const spendArrival = (
 ): FleetStep => {
   const isSideCounted = step.state.ledger.applyVersion >= SPACED_RUNS_RULES;
   const spent = spendBytes(step, events, bytes + (isSideCounted ? sideBytes : 0));
-  return update(spent, { arrived: spent.state.arrived + 1 });
+  const { arrived, arrivedBytes } = spent.state;
+  return update(spent, {
+    arrived: arrived + 1,
+    arrivedBytes: arrivedBytes + bytes + sideBytes,
+  });
 };
 
 export function mustContinue(state: FleetState): boolean {
@@ -81,7 +88,7 @@ export function mustContinue(state: FleetState): boolean {
   // What has come is folded first: the input of the next run has no room for it.
   if (isAnyLeft(state)) return false;
   if (state.isFlooded && spent.events < END_IN_A_FLOOD_EVENTS) return false;
-  if (spent.events >= anyCostEvents(state)) return true;
+  if (spent.events >= anyCostEvents(state) || isHeavy(state)) return true;
   if (deliveries.underway.size > 0 || state.repair !== undefined) return false;
   const isBackgroundOver =
     audits.underway === undefined &&
@@ -116,6 +123,9 @@ export const ofAgeAtMs = ({
 const anyCostEvents = (state: FleetState): number =>
   endsInOwnTask(state) ? CONTINUE_AT_ANY_COST_EVENTS : FORMER_ANY_COST_EVENTS;
 
+const isHeavy = ({ ledger, spent }: FleetState): boolean =>
+  ledger.applyVersion >= SHORT_WORDS_RULES && spent.bytes >= CONTINUE_AT_ANY_COST_BYTES;
+
 const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
   events >= CONTINUE_AT_EVENTS || bytes >= CONTINUE_AT_BYTES;
 
@@ -140,6 +150,19 @@ const FLOOD_LOOK_MS = 1_000;
 /** Whether more has come since the last turn began than a run can end in. */
 export const isFlood = ({ ledger, arrived }: FleetState): boolean =>
   ledger.applyVersion >= FLOODED_TURNS_RULES && arrived > FLOOD_ARRIVALS;
+
+/** More come within no short task, unless one of them has more by itself. */
+const SHORT_TASK_BYTES = 2 * 1024 * 1024;
+const SHORT_TASK_WORDS = 6;
+
+/**
+ * Whether so much has come since the last turn that the task in which the clock rings is a long one: the worker has repeated the run, because the server has refused an end. It would
+ * refuse another one in such a task as well.
+ */
+export const isRepeated = ({ ledger, arrived, arrivedBytes }: FleetState): boolean =>
+  ledger.applyVersion >= SHORT_WORDS_RULES &&
+  arrived > SHORT_TASK_WORDS &&
+  arrivedBytes > SHORT_TASK_BYTES;
 
 /** Whether a run that has set out to end gives that up, because its clock may not ring for long. A longer one keeps to it, and goes on as well where it cannot end with what has come. */
 export const mustGoOn = (state: FleetState): boolean =>

@@ -25,6 +25,7 @@ import {
   isAnyLeft,
   endsInOwnTask,
   isFlood,
+  isRepeated,
   isSpent,
   mayEnd,
   mustContinue,
@@ -50,6 +51,7 @@ import {
   keepUnknownSignal,
   keepUnproven,
   laneOf,
+  mostWordBytes,
   type Brought,
 } from "./inbox.ts";
 import { notifiedIn } from "./notices.ts";
@@ -65,6 +67,7 @@ import { playAhead, turnAhead } from "./turn-ahead.ts";
 import {
   asked,
   isAnyWaiting,
+  mostAskedBytes,
   needsProof,
   openWords,
   questionText,
@@ -91,6 +94,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     isBacklogged: false,
     isEnding: false,
     arrived: 0,
+    arrivedBytes: 0,
     isFlooded: false,
     held: NOBODY_HELD,
     isOverrun: false,
@@ -161,7 +165,7 @@ function append(
       return update(spent, { inbox: keepUnknownSignal(inbox, event) });
     if (isTooDeep(ledger, event.batch)) return update(spent, { inbox: keepTooDeep(inbox, event) });
     const brought = { ...event, lane: laneOf(ledger, event) };
-    if (words !== undefined && needsProof(event))
+    if (words !== undefined && needsProof(ledger, event))
       return update(spent, { words: withWord(words, brought) });
     return hear(spent, brought);
   }
@@ -182,8 +186,9 @@ function appendOrder(
 
 function hear(spent: FleetStep, brought: Brought): FleetStep {
   const isShed = mustShed(spent.state);
+  const mostBytes = mostWordBytes(spent.state.ledger);
   return update(spent, {
-    inbox: keepEntries(spent.state.inbox, { ...brought, isShed }),
+    inbox: keepEntries(spent.state.inbox, { ...brought, isShed, mostBytes }),
     ...(isShed && { isOverrun: true }),
   });
 }
@@ -200,10 +205,12 @@ function dueAtMs(state: FleetState): number {
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
   // Not if what came meanwhile has to be over first, like a repair.
-  if (begun.state.isEnding && mayEnd(woken.state, nowMs, begun.state.clock)) return close(woken);
+  const isTime = begun.state.isEnding && !isRepeated(begun.state);
+  if (isTime && mayEnd(woken.state, nowMs, begun.state.clock)) return close(woken);
   const { words } = woken.state;
   if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
-  const questioned = asked(words, woken.state.nextId, nowMs);
+  const { nextId: id, ledger } = woken.state;
+  const questioned = asked(words, { id, nowMs, mostBytes: mostAskedBytes(ledger) });
   const list = questioned.question?.words ?? [];
   const spent = update(spend(woken, COST.decision), { words: questioned });
   const { step, question } = playAhead(spent, goOnProven);
@@ -280,6 +287,7 @@ function wake(begun: FleetStep, nowMs: number): FleetStep {
     isEnding: begun.state.isEnding && !mustGoOn(begun.state) && mustContinue(begun.state),
     isFlooded,
     arrived: 0,
+    arrivedBytes: 0,
     clock: undefined,
     isOfAge: ofAgeAtMs(begun.state) <= nowMs,
     patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),

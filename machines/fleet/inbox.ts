@@ -9,7 +9,7 @@
 
 import { isInboxKind } from "../../domain/lease/inbox-entry.ts";
 import { FAIR_INBOX_RULES, type JunkNote, type Ledger } from "../../scheduling/ledger/ledger.ts";
-import { FLOODED_TURNS_RULES } from "../../scheduling/ledger/upgrade.ts";
+import { FLOODED_TURNS_RULES, SHORT_WORDS_RULES } from "../../scheduling/ledger/upgrade.ts";
 import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
 import { isDeeperThan, jsonStart, MAX_JSON_DEPTH } from "../../lib/json-size.ts";
 
@@ -41,6 +41,8 @@ export interface Brought {
   readonly lane?: string;
   /** The run has no room for further requests. */
   readonly isShed?: boolean;
+  /** Of what is read; `MAX_BATCH_BYTES` by default. */
+  readonly mostBytes?: number;
 }
 
 /** A signal of a name that no fleet knows. */
@@ -56,11 +58,13 @@ export const EMPTY_INBOX: Inbox = {
   junk: new Map(),
 };
 
-/** Senders pack at most 256 Ki characters of JSON, or one entry. */
+/** Before `SHORT_WORDS_RULES`, whose senders packed 256 Ki characters of JSON, of up to three bytes each. */
 export const MAX_BATCH_BYTES = 1024 * 1024;
+/** Senders pack at most 256 KiB of entries, or one, of which no larger one is read; and 500 commas. */
+const MOST_WORD_BYTES = 257 * 1024;
 /** Of one slice, unless a single batch has more. About 50 ms of folding. */
 const SLICE_ENTRIES = 1_000;
-const SLICE_BYTES = 512 * 1024;
+export const SLICE_BYTES = 512 * 1024;
 const MAX_JUNK_SENDERS = 16;
 const MAX_SENDER_CHARACTERS = 100;
 const SAMPLE_CHARACTERS = 500;
@@ -68,8 +72,14 @@ const NAMELESS = "a client without a name";
 /** All senders for whom there is no more room. */
 const OTHERS = "others";
 
+type Rules = Pick<Ledger, "applyVersion">;
+
+/** Of a signal to a fleet. */
+export const mostWordBytes = ({ applyVersion }: Rules): number =>
+  applyVersion >= SHORT_WORDS_RULES ? MOST_WORD_BYTES : MAX_BATCH_BYTES;
+
 /** Larger payloads are not even decoded. */
-export const mayBeRead = (bytes: number): boolean => bytes <= MAX_BATCH_BYTES;
+export const mayBeRead = (bytes: number, most = MAX_BATCH_BYTES): boolean => bytes <= most;
 
 /** Whether a value is deeper than anything that is meant; what is too deep to be written again was not even read (`workflows/runtime/payload-converter.ts`). Cost: O(value). */
 export const isTooDeep = (
@@ -90,6 +100,7 @@ export const costOf = ({ batch, bytes = 0 }: Pick<Brought, "batch" | "bytes">): 
 /** A slice in the making: whether the next batch still fits in, the first one always. */
 export function sliceOf<Item>(
   sizeOf: (item: Item) => { readonly entries: number; readonly bytes: number },
+  mostBytes: number = SLICE_BYTES,
 ): (item: Item) => boolean {
   let entries = 0;
   let bytes = 0;
@@ -99,7 +110,7 @@ export function sliceOf<Item>(
     entries += size.entries;
     bytes += size.bytes;
     count += 1;
-    return count === 1 || (entries <= SLICE_ENTRIES && bytes <= SLICE_BYTES);
+    return count === 1 || (entries <= SLICE_ENTRIES && bytes <= mostBytes);
   };
 }
 
@@ -113,9 +124,9 @@ export function keepAll(inbox: Inbox, batch: unknown): Inbox {
 
 /** Keeps the entries that the ledger may understand, and counts the others. */
 export function keepEntries(inbox: Inbox, brought: Brought): Inbox {
-  const { batch, bytes = 0, sender = "", isShed = false } = brought;
-  if (!mayBeRead(bytes)) {
-    const message = `a signal has more than ${MAX_BATCH_BYTES} bytes; larger ones are not read`;
+  const { batch, bytes = 0, sender = "", isShed = false, mostBytes = MAX_BATCH_BYTES } = brought;
+  if (!mayBeRead(bytes, mostBytes)) {
+    const message = `a signal has more than ${mostBytes} bytes; larger ones are not read`;
     return withJunk(inbox, { code: "EntryTooLarge", message, sender, newest: undefined });
   }
   const sent: readonly unknown[] = Array.isArray(batch) ? batch : [batch];

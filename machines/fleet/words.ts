@@ -10,7 +10,11 @@ import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../..
 import { utf8Length } from "../../lib/utf8.ts";
 import type { CarriedWord, FleetInput } from "../../protocol/fleet.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
-import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../scheduling/ledger/upgrade.ts";
+import {
+  FLOODED_TURNS_RULES,
+  SHORT_WORDS_RULES,
+  SPACED_RUNS_RULES,
+} from "../../scheduling/ledger/upgrade.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
   maySayEntry,
@@ -22,7 +26,7 @@ import {
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
-import { costOf, laneOf, mayBeRead, sliceOf, type Brought } from "./inbox.ts";
+import { costOf, laneOf, mayBeRead, mostWordBytes, SLICE_BYTES, sliceOf, type Brought } from "./inbox.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -176,11 +180,25 @@ const textOf = (bytes: Uint8Array): string => {
 const bytesOf = (text: string): Uint8Array =>
   Uint8Array.from(text, (character) => character.charCodeAt(0));
 
+/** Of one question: a proof takes a millisecond of 256 KiB. */
+const MOST_ASKED_BYTES = 4 * 1024 * 1024;
+
+/** By former rules as many as are folded at once, so that two words of 512 KiB took a turn each. */
+export const mostAskedBytes = ({ applyVersion }: Rules): number =>
+  applyVersion >= SHORT_WORDS_RULES ? MOST_ASKED_BYTES : SLICE_BYTES;
+
 /** The question about the words whose turn it is, as many as a slice has. */
-export function asked(words: Words, id: number, nowMs: number): Words {
+export function asked(
+  words: Words,
+  {
+    id,
+    nowMs,
+    mostBytes,
+  }: Pick<Question, "id" | "nowMs"> & { readonly mostBytes?: number },
+): Words {
   const { values, rest } = served(
     words.waiting,
-    sliceOf(({ bytes = 0 }) => ({ entries: 1, bytes })),
+    sliceOf(({ bytes = 0 }) => ({ entries: 1, bytes }), mostBytes),
   );
   const question = { id, nowMs, words: values, hasMore: rest.size > 0 };
   return { ...words, waiting: rest, question };
@@ -272,4 +290,5 @@ export function settled(
 }
 
 /** Larger words are dropped unread, whoever sent them. */
-export const needsProof = ({ bytes = 0 }: Brought): boolean => mayBeRead(bytes);
+export const needsProof = (rules: Rules, { bytes = 0 }: Brought): boolean =>
+  mayBeRead(bytes, mostWordBytes(rules));

@@ -41,7 +41,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 11;
+export const NEWEST_RULES = 12;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;

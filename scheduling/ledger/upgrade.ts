@@ -37,6 +37,9 @@ export const FLOODED_TURNS_RULES = 11;
 /** The end of a job's later run frees nothing that an earlier one has left unconfirmed (docs/decisions/0251). */
 export const LATER_ENDS_RULES = 11;
 
+/** A fleet reads no word that is larger than its senders write, and its run ends between two of those that pour in (docs/decisions/0260). */
+export const SHORT_WORDS_RULES = 12;
+
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */
@@ -51,6 +54,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [KEPT_AFTER_LOSS_RULES, (ledger) => ({ ...ledger, applyVersion: OWN_TASK_RULES })],
   [OWN_TASK_RULES, (ledger) => ({ ...ledger, applyVersion: SPACED_RUNS_RULES })],
   [SPACED_RUNS_RULES, (ledger) => ({ ...ledger, applyVersion: FLOODED_TURNS_RULES })],
+  [FLOODED_TURNS_RULES, (ledger) => ({ ...ledger, applyVersion: SHORT_WORDS_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

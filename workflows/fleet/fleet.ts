@@ -22,7 +22,7 @@ import { parseHostId } from "../../domain/values/ids.ts";
 import { jointEvent, type FleetCommand, type FleetEvent } from "../../machines/fleet/events.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
-import { mayBeRead } from "../../machines/fleet/inbox.ts";
+import { mayBeRead, mostWordBytes } from "../../machines/fleet/inbox.ts";
 import { intakeView } from "../../machines/fleet/intake-view.ts";
 import { linkEndsOf } from "../../machines/fleet/link-ends.ts";
 import type { OrderRefusal } from "../../machines/fleet/orders.ts";
@@ -139,7 +139,9 @@ export async function fleet(input: FleetInput): Promise<never> {
     show: (resting) => setCurrentDetails(fleetSummary(resting)),
   });
   onArrival(inboxSignal, ({ read, ...arrived }) => {
-    const batch = mayBeRead(arrived.bytes) || !isBounded(state().ledger) ? read() : undefined;
+    const { ledger } = state();
+    const isRead = mayBeRead(arrived.bytes, mostWordBytes(ledger)) || !isBounded(ledger);
+    const batch = isRead ? read() : undefined;
     feed({ kind: "inbox", batch, ...arrived });
   });
   onUnknownSignal(({ signal, bytes, sideBytes = 0, sender }) =>

@@ -40,7 +40,7 @@ it("takes along the values of words with a proof, and of no other", () => {
     wordOf("more junk", "no proof"),
     wordOf("second", PROOF),
   ];
-  const words = asked(all.reduce(withWord, NOBODY), 1, 2_000);
+  const words = asked(all.reduce(withWord, NOBODY), { id: 1, nowMs: 2_000 });
   const { list, values } = questionText(words, words.question?.words ?? []);
   expect(list.words.map(({ bytes }) => bytes)).toEqual([0, 5, 0, 6]);
   expect(list.words.map(({ proof }) => proof)).toEqual([undefined, PROOF, "no proof", PROOF]);
@@ -53,7 +53,7 @@ it("of a run that ends are judged by the next one as of when they came, and twic
   const { words: carried } = carriedWords(withWord(NOBODY, old), NEWEST);
   const next = openWords({ ...NOBODY, startedAtMs: 5 * hours, ledger: NEWEST }, { words: carried });
   const refusals = (words: Words): readonly unknown[] => {
-    const { question } = asked(words, 1, 5 * hours);
+    const { question } = asked(words, { id: 1, nowMs: 5 * hours });
     if (question === undefined) throw new Error("nothing was asked");
     return settled(words, question, { refused: [] }).all.map(({ refusal }) => refusal);
   };
@@ -77,7 +77,7 @@ const LARGE = "x".repeat(100 * 1024);
 /** As the verdicts on words, one after the other, leave the run. */
 const afterVerdicts = (verdicts: readonly (readonly [Word, string?])[]): Words =>
   verdicts.reduce((words, [word, reason]) => {
-    const { question } = asked(withWord(words, word), 1, 2_000);
+    const { question } = asked(withWord(words, word), { id: 1, nowMs: 2_000 });
     if (question === undefined) throw new Error("nothing was asked");
     const refused = reason === undefined ? [] : [{ reason, words: [0] }];
     return settled(words, question, { refused }).words;
