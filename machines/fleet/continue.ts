@@ -34,7 +34,7 @@ const CONTINUE_AT_ANY_COST_EVENTS = 1_800;
 /** The same before `OWN_TASK_RULES`. */
 const FORMER_ANY_COST_EVENTS = 3_000;
 const CONTINUE_AT_BYTES = 2 * 1024 * 1024;
-/** From `SHORT_WORDS_RULES` on: past so many it ends even if deliveries are on their way. */
+/** From `SHORT_WORDS_RULES` on: past so many it ends even if deliveries are on their way, and whatever large words wait. */
 const CONTINUE_AT_ANY_COST_BYTES = 4 * 1024 * 1024;
 const BYTES_AN_EVENT = 500;
 /**
@@ -181,7 +181,11 @@ export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefine
   const count = state.words?.waiting.size ?? 0;
   const waitedMs = Math.max(1, nowMs - (clock?.atMs ?? nowMs));
   const isTime = count <= MOST_ALONG || mayEndWith(state, count / waitedMs);
-  return isTime && mustContinue(state) && carriedWords(state.words, state.ledger).isAll;
+  return (
+    isTime &&
+    mustContinue(state) &&
+    (isHeavy(state) || carriedWords(state.words, state.ledger).isAll)
+  );
 }
 
 /** Former rules did not look at how fast words come. */
@@ -199,6 +203,10 @@ export const mayContinue = (state: FleetState): boolean =>
 /** Whether something has come for which the input of the next run has no room. */
 export const isAnyLeft = (state: FleetState): boolean =>
   state.isBacklogged || state.held.size > 0 || (isAnyWaiting(state.words) && !endsInOwnTask(state));
+
+/** Whether what comes in a turn is looked at when the turn has ended: on replay it may come then (docs/decisions/0014), and what a turn comes to depends on what is spent. */
+export const areArrivalsDeferred = ({ ledger }: FleetState): boolean =>
+  ledger.applyVersion >= SHORT_WORDS_RULES;
 
 export const mustShed = ({ ledger, spent }: FleetState): boolean =>
   isBounded(ledger) && spent.bytes >= SHED_AT_BYTES;

@@ -64,10 +64,16 @@ export type FleetEvent =
   | { readonly kind: "failed"; readonly id: number }
   | { readonly kind: "handlers-finished" };
 
+/** What somebody has said. */
+export type Arrival = Extract<
+  FleetEvent,
+  { readonly kind: "inbox" | "unknown-signal" | "unproven-order" }
+>;
+
 /** The events that may have to wait for the end of a cycle. */
 export type DeferrableEvent = Exclude<
   FleetEvent,
-  { readonly kind: "inbox" | "unknown-signal" | "unproven-order" | "checked" | "decided" | "stale" }
+  Arrival | { readonly kind: "checked" | "decided" | "stale" }
 >;
 
 export type OperatorOrder =

@@ -10,14 +10,16 @@
  */
 
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { isBounded, isClocked } from "../../scheduling/ledger/ledger.ts";
+import { isClocked } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
+import { hear, isArrival, take } from "./arrivals.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
 import {
+  areArrivalsDeferred,
   close,
   continueAsNew,
   COST,
@@ -30,30 +32,16 @@ import {
   mayEnd,
   mustContinue,
   mustGoOn,
-  mustShed,
   nextFloodLookAtMs,
   ofAgeAtMs,
   spend,
-  spendArrival,
 } from "./continue.ts";
 import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
 import { nextUnsentAtMs, NOTHING_ARRIVED, post, receiveReport } from "./deliveries.ts";
 import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
 import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
 import { NOBODY_HELD } from "./held.ts";
-import {
-  EMPTY_INBOX,
-  isEmpty,
-  isTooDeep,
-  keepAll,
-  keepEntries,
-  keepTooDeep,
-  keepUnknownSignal,
-  keepUnproven,
-  laneOf,
-  mostWordBytes,
-  type Brought,
-} from "./inbox.ts";
+import { EMPTY_INBOX, isEmpty, keepUnproven } from "./inbox.ts";
 import { notifiedIn } from "./notices.ts";
 import { nextLedgerClockAtMs, nextTimeAtMs } from "./next-time.ts";
 import { applyOrder } from "./orders.ts";
@@ -68,11 +56,9 @@ import {
   asked,
   isAnyWaiting,
   mostAskedBytes,
-  needsProof,
   openWords,
   questionText,
   settled,
-  withWord,
   type Question,
 } from "./words.ts";
 
@@ -143,8 +129,10 @@ export const fleetMachine: Machine<FleetState, FleetEvent, FleetCommand> = {
 function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): FleetStep {
   const begun: FleetStep = { state, commands: [] };
   if (state.phase === "over") return begun;
-  if (event.kind === "inbox" || event.kind === "unknown-signal") return append(begun, event);
-  if (event.kind === "unproven-order") return appendOrder(begun, event);
+  if (isArrival(event))
+    return isInTurn(state) && areArrivalsDeferred(state)
+      ? update(begun, { deferred: appended(state.deferred, event) })
+      : take(begun, event);
   if (event.kind === "checked") return hearChecked(begun, event, nowMs);
   if (event.kind === "decided") return endCycle(begun, event, nowMs);
   if (event.kind === "stale") return receiveStale(begun, event.id);
@@ -153,45 +141,12 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   return receive(begun, event, nowMs);
 }
 
-/** Costs the same however much has come before. */
-function append(
-  begun: FleetStep,
-  event: Extract<FleetEvent, { readonly kind: "inbox" | "unknown-signal" }>,
-): FleetStep {
-  const { inbox, ledger, words } = begun.state;
-  if (isBounded(ledger)) {
-    const spent = spendArrival(begun, 1, event);
-    if (event.kind === "unknown-signal")
-      return update(spent, { inbox: keepUnknownSignal(inbox, event) });
-    if (isTooDeep(ledger, event.batch)) return update(spent, { inbox: keepTooDeep(inbox, event) });
-    const brought = { ...event, lane: laneOf(ledger, event) };
-    if (words !== undefined && needsProof(ledger, event))
-      return update(spent, { words: withWord(words, brought) });
-    return hear(spent, brought);
-  }
-  if (event.kind === "unknown-signal") return begun;
-  return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
-}
-
-/** Of a fleet that asks for proof of orders. */
-function appendOrder(
-  begun: FleetStep,
-  { kind: _kind, ...word }: Extract<FleetEvent, { readonly kind: "unproven-order" }>,
-): FleetStep {
-  const { words, ledger } = begun.state;
-  if (words === undefined) return begun;
-  const spent = spendArrival(begun, COST.order, word);
-  return update(spent, { words: withWord(words, { ...word, lane: laneOf(ledger, word) }) });
-}
-
-function hear(spent: FleetStep, brought: Brought): FleetStep {
-  const isShed = mustShed(spent.state);
-  const mostBytes = mostWordBytes(spent.state.ledger);
-  return update(spent, {
-    inbox: keepEntries(spent.state.inbox, { ...brought, isShed, mostBytes }),
-    ...(isShed && { isOverrun: true }),
-  });
-}
+/** What had to wait for the end of a turn. */
+const letIn = (begun: FleetStep, deferred: FleetState["deferred"], nowMs: number): FleetStep =>
+  inOrder(deferred).reduce(
+    (reached, event) => (isArrival(event) ? take(reached, event) : receive(reached, event, nowMs)),
+    begun,
+  );
 
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
@@ -230,8 +185,7 @@ function hearChecked(
   const question = words?.question;
   if (question?.id !== id) return begun;
   const gone = turnAhead(begun, verdicts) ?? goOnProven(begun, question, verdicts);
-  if (!isInTurn(gone.state))
-    return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), gone);
+  if (!isInTurn(gone.state)) return letIn(gone, deferred, nowMs);
   const asked = update(gone, { deferred });
   const last = asked.commands.at(-1);
   if (ahead === undefined || last?.kind !== "decide-next" || last.feed.hash !== ahead.hash)
@@ -262,8 +216,10 @@ function goOnProven(begun: FleetStep, question: Question, verdicts: WordVerdicts
       heard = update(heard, { inbox: keepUnproven(heard.state.inbox, word, refusal) });
   }
   const folded = foldInbox(heard, question.nowMs);
-  const { isBacklogged } = folded.state;
-  return goOn(update(folded, { isBacklogged: isBacklogged || question.hasMore }), question.nowMs);
+  const isBacklogged = folded.state.isBacklogged || question.hasMore;
+  // What these orders have changed is looked at in this very turn.
+  const isTurnDue = folded.state.isTurnDue && !areArrivalsDeferred(folded.state);
+  return goOn(update(folded, { isBacklogged, isTurnDue }), question.nowMs);
 }
 
 function goOn(folded: FleetStep, nowMs: number): FleetStep {
@@ -329,7 +285,7 @@ function endCycle(
   const opened = update(begun, { cycle: { ...cycle, underway: undefined }, deferred: undefined });
   const posted = post(applyPlan(opened, decided, underway.nowMs), underway.nowMs);
   const rested = rest(posted, underway.nowMs);
-  return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), rested);
+  return letIn(rested, deferred, nowMs);
 }
 
 /**
@@ -338,13 +294,16 @@ function endCycle(
  */
 function rest(done: FleetStep, nowMs: number): FleetStep {
   // The timer ends the activation, so that queries and other workflows have their turn before the next slice, or the run its end.
-  const { isBacklogged, isEnding, isChangedByHand, isOfAge } = done.state;
+  const { isBacklogged, isChangedByHand, isOfAge } = done.state;
+  const isEnding =
+    done.state.isEnding || (areArrivalsDeferred(done.state) && mustContinue(done.state));
   const endAtMs = isChangedByHand && !isOfAge ? ofAgeAtMs(done.state) : Infinity;
   const lookAtMs = Math.min(endAtMs, nextFloodLookAtMs(done.state, nowMs));
   const nextMs = isBacklogged || isEnding ? nowMs : Math.min(nextTimeAtMs(done.state), lookAtMs);
   if (nextMs === Infinity) return update(done, { clock: undefined });
   const atMs = Math.max(nowMs + 1, nextMs);
   return update(done, {
+    isEnding,
     clock: isClocked(done.state.ledger) ? { atMs, isAlone: true } : { atMs },
   });
 }

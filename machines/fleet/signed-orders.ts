@@ -13,6 +13,7 @@ import {
 } from "../../protocol/word-proof.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import type { SettledOrder } from "../../protocol/fleet.ts";
+import { inOrder } from "../../lib/chain.ts";
 import { allWaiting } from "../../lib/fair-queue.ts";
 import { SIGNED_ORDER_RULES } from "../../scheduling/ledger/ledger.ts";
 import type { FleetEvent, OperatorOrder } from "./events.ts";
@@ -140,13 +141,19 @@ function settle(step: FleetStep, { message, ...outcome }: SettledOrder): FleetSt
 }
 
 /** That of a proven order before that of another one under the same id. */
-export function orderOutcome({ settledOrders, words }: FleetState, id: string): OrderOutcome {
+export function orderOutcome(
+  { settledOrders, words, deferred }: FleetState,
+  id: string,
+): OrderOutcome {
   const own = settledOrders.filter((each) => each.id === id);
   const settled = own.find(({ isProven }) => isProven) ?? own[0];
   if (settled === undefined) {
     const waiting =
       words === undefined ? [] : [...allWaiting(words.waiting), ...(words.question?.words ?? [])];
-    const isPending = waiting.some(({ order }) => order?.id === id);
+    const came = inOrder(deferred).flatMap((event) =>
+      event.kind === "unproven-order" ? event : [],
+    );
+    const isPending = [...waiting, ...came].some(({ order }) => order?.id === id);
     return isPending ? { kind: "pending" } : { kind: "unknown" };
   }
   const { code, message } = settled;

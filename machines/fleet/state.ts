@@ -19,7 +19,7 @@ import type { Chain } from "../../lib/chain.ts";
 import type { SettledOrder } from "../../protocol/fleet.ts";
 import type { RepairChoice } from "../../protocol/repair.ts";
 import type { Clock, Step } from "../machine.ts";
-import type { DeferrableEvent, FleetCommand } from "./events.ts";
+import type { Arrival, DeferrableEvent, FleetCommand } from "./events.ts";
 import { holdBack, type Held } from "./held.ts";
 import type { Inbox } from "./inbox.ts";
 import type { Notified } from "./notices.ts";
@@ -54,8 +54,8 @@ export interface FleetState {
   readonly held: Held;
   /** Words were dropped, because more came than a run may hold: jobs and agents are to be asked for them. */
   readonly isOverrun: boolean;
-  /** Events that wait until the plan in the making has been applied and its grants are on their way; empty between cycles. */
-  readonly deferred: Chain<DeferrableEvent> | undefined;
+  /** Events that wait until the plan in the making has been applied and its grants are on their way; empty between cycles. Arrivals among them from `SHORT_WORDS_RULES` on. */
+  readonly deferred: Chain<DeferrableEvent | Arrival> | undefined;
   /** Something has changed since the last turn. */
   readonly isTurnDue: boolean;
   /** Set when the last turn came to rest; undefined in a cycle, or when time alone changes nothing. */

@@ -26,7 +26,15 @@ import {
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
-import { costOf, laneOf, mayBeRead, mostWordBytes, SLICE_BYTES, sliceOf, type Brought } from "./inbox.ts";
+import {
+  costOf,
+  laneOf,
+  mayBeRead,
+  mostWordBytes,
+  SLICE_BYTES,
+  sliceOf,
+  type Brought,
+} from "./inbox.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -107,8 +115,8 @@ export interface CarriedOn {
 }
 
 /**
- * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed, or operators' orders alone, which nobody gives
- * again, or nothing if they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
+ * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed; or all but large words; or operators' orders alone,
+ * which nobody gives again, or nothing if they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
  */
 export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
   const waiting = words === undefined ? [] : waitingIn(words, applyVersion);
@@ -118,8 +126,16 @@ export function carriedWords(words: Words | undefined, { applyVersion }: Rules):
   const isJunkKnown = applyVersion >= FLOODED_TURNS_RULES && words?.isProofNeeded === true;
   const provable = isJunkKnown ? carriedOf(waiting.filter(mayBeBelieved)) : undefined;
   if (provable !== undefined) return { words: provable, isAll: true };
+  const isKept = (word: Word): boolean =>
+    isSmall(word) && (mayBeBelieved(word) || words?.isProofNeeded === false);
+  const small = applyVersion >= SHORT_WORDS_RULES ? carriedOf(waiting.filter(isKept)) : undefined;
+  if (small !== undefined) return { words: small, isAll: false };
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
 }
+
+/** Of those the input of a run has room for some. */
+const SMALL_WORD_BYTES = 16 * 1024;
+const isSmall = ({ bytes = 0 }: Word): boolean => bytes <= SMALL_WORD_BYTES;
 
 const mayBeBelieved = ({ proof, order }: Word): boolean =>
   order !== undefined || parseProof(proof) !== undefined;
@@ -190,11 +206,7 @@ export const mostAskedBytes = ({ applyVersion }: Rules): number =>
 /** The question about the words whose turn it is, as many as a slice has. */
 export function asked(
   words: Words,
-  {
-    id,
-    nowMs,
-    mostBytes,
-  }: Pick<Question, "id" | "nowMs"> & { readonly mostBytes?: number },
+  { id, nowMs, mostBytes }: Pick<Question, "id" | "nowMs"> & { readonly mostBytes?: number },
 ): Words {
   const { values, rest } = served(
     words.waiting,
