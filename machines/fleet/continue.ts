@@ -181,11 +181,9 @@ export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefine
   const count = state.words?.waiting.size ?? 0;
   const waitedMs = Math.max(1, nowMs - (clock?.atMs ?? nowMs));
   const isTime = count <= MOST_ALONG || mayEndWith(state, count / waitedMs);
-  return (
-    isTime &&
-    mustContinue(state) &&
-    (isHeavy(state) || carriedWords(state.words, state.ledger).isAll)
-  );
+  if (!isTime || !mustContinue(state)) return false;
+  const { left } = carriedWords(state.words, state.ledger);
+  return left === "nothing" || (left === "large" && isHeavy(state));
 }
 
 /** Former rules did not look at how fast words come. */
@@ -265,14 +263,14 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   const chain = carriedChain(state);
   const { isReportDue } = recovery;
   // Under former rules a run has no words that wait, or loses them.
-  const { words, isAll } = carriedWords(
+  const { words, left } = carriedWords(
     endsInOwnTask(state) ? state.words : undefined,
     state.ledger,
   );
   // Workers of a former release, which do not know them, may share a run of former rules.
   const isKnownNext = ledger.applyVersion >= SPACED_RUNS_RULES;
   const orderNumbers = isKnownNext ? (state.words?.orderNumbers ?? []) : [];
-  const recoverAtMs = recoverTimes(state, nowMs, areWordsLost(state) || !isAll);
+  const recoverAtMs = recoverTimes(state, nowMs, areWordsLost(state) || left !== "nothing");
   return {
     name,
     rules: ledger.applyVersion,

@@ -111,7 +111,8 @@ type Rules = Pick<Ledger, "applyVersion">;
 
 export interface CarriedOn {
   readonly words: readonly CarriedWord[];
-  readonly isAll: boolean;
+  /** What stays behind and may be true: nothing, large words alone, or more. */
+  readonly left: "nothing" | "large" | "more";
 }
 
 /**
@@ -121,16 +122,16 @@ export interface CarriedOn {
 export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
   const waiting = words === undefined ? [] : waitingIn(words, applyVersion);
   const all = carriedOf(waiting);
-  if (all !== undefined) return { words: all, isAll: true };
+  if (all !== undefined) return { words: all, left: "nothing" };
   // Words of 100 KB, one after the other, would keep a run from its end.
   const isJunkKnown = applyVersion >= FLOODED_TURNS_RULES && words?.isProofNeeded === true;
   const provable = isJunkKnown ? carriedOf(waiting.filter(mayBeBelieved)) : undefined;
-  if (provable !== undefined) return { words: provable, isAll: true };
+  if (provable !== undefined) return { words: provable, left: "nothing" };
   const isKept = (word: Word): boolean =>
     isSmall(word) && (mayBeBelieved(word) || words?.isProofNeeded === false);
   const small = applyVersion >= SHORT_WORDS_RULES ? carriedOf(waiting.filter(isKept)) : undefined;
-  if (small !== undefined) return { words: small, isAll: false };
-  return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], isAll: false };
+  if (small !== undefined) return { words: small, left: "large" };
+  return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], left: "more" };
 }
 
 /** Of those the input of a run has room for some. */

@@ -118,7 +118,7 @@ it("a run that was flooded takes no more requests, but all else, and its next ru
 it("a run that was flooded without an end ends, whatever it has not folded", () => {
   const fleet = started();
   for (let at = 0; at < 400; at += 1)
-    fleet.feed({ kind: "inbox", batch: [end(`nobody-${at}`)], bytes: 2 ** 19 }, 0);
+    fleet.feed({ kind: "inbox", batch: [end(`nobody-${at}`)], bytes: 2 ** 18 }, 0);
   settle(fleet);
   expect(fleet.state().isBacklogged).toBe(true);
   expect(fleet.take("continue-as-new").input.recoverAtMs).toHaveLength(1);

@@ -14,7 +14,11 @@ import {
 } from "../../../machines/fleet/words.ts";
 import { formatProof, NO_PROOF, UNSIGNED } from "../../../protocol/word-proof.ts";
 import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
-import { FLOODED_TURNS_RULES, SPACED_RUNS_RULES } from "../../../scheduling/ledger/upgrade.ts";
+import {
+  FLOODED_TURNS_RULES,
+  SHORT_WORDS_RULES,
+  SPACED_RUNS_RULES,
+} from "../../../scheduling/ledger/upgrade.ts";
 
 const NEWEST = { applyVersion: NEWEST_RULES };
 const NOBODY = noWords("orbweaver-fleet-prod", 0);
@@ -63,7 +67,7 @@ it("of a run that ends are judged by the next one as of when they came, and twic
     expect.stringContaining("long before"),
   ]);
   const heard = { ...withWord(NOBODY, old), seen: new Set(["n".repeat(22)]) };
-  expect(carriedWords(heard, NEWEST)).toEqual({ words: [], isAll: true });
+  expect(carriedWords(heard, NEWEST)).toEqual({ words: [], left: "nothing" });
 });
 
 it("by former rules are handed on as they came, so that a run that was recorded ends where it did", () => {
@@ -86,35 +90,42 @@ const REFUSED: readonly [Word, string] = [wordOf("junk"), UNSIGNED];
 const HEARD: readonly [Word] = [wordOf("true")];
 
 it.each([
-  { name: "of which one was refused", verdicts: [REFUSED], isAll: true },
+  { name: "of which one was refused", verdicts: [REFUSED], left: "nothing" },
   {
     name: "of which one was refused for a proof that is none",
     verdicts: [[wordOf("junk", "no proof"), NO_PROOF] as const],
-    isAll: true,
+    left: "nothing",
   },
-  { name: "of which none was refused yet", verdicts: [], isAll: false },
+  { name: "of which none was refused yet", verdicts: [], left: "large" },
   {
     name: "of which one was refused for how it was encrypted",
     verdicts: [[wordOf("junk"), "it is not encrypted"] as const],
-    isAll: false,
+    left: "large",
   },
-  { name: "of which one was heard since", verdicts: [REFUSED, HEARD], isAll: false },
-  { name: "of which one was refused again", verdicts: [HEARD, REFUSED], isAll: true },
+  { name: "of which one was heard since", verdicts: [REFUSED, HEARD], left: "large" },
+  { name: "of which one was refused again", verdicts: [HEARD, REFUSED], left: "nothing" },
   {
     name: "by former rules",
     verdicts: [REFUSED],
     rules: FLOODED_TURNS_RULES - 1,
-    isAll: false,
+    left: "more",
+  },
+  {
+    name: "of which none was refused yet, by former rules",
+    verdicts: [],
+    rules: SHORT_WORDS_RULES - 1,
+    left: "more",
   },
 ])(
-  "that are large and without a proof, $name, do not keep a run from its end: $isAll",
-  ({ verdicts, rules = NEWEST_RULES, isAll }) => {
+  "that are large and without a proof, $name, leave $left behind",
+  ({ verdicts, rules = NEWEST_RULES, left }) => {
     const order: Word = { ...wordOf("drain"), order: { name: "drain", id: "o1" } };
     const came = [wordOf(LARGE), order, wordOf("end", PROOF), wordOf(LARGE)];
     const carried = carriedWords(came.reduce(withWord, afterVerdicts(verdicts)), {
       applyVersion: rules,
     });
-    expect(carried.isAll).toBe(isAll);
-    expect(carried.words.map(({ batch }) => batch)).toEqual(isAll ? ["drain", "end"] : ["drain"]);
+    expect(carried.left).toBe(left);
+    const kept = left === "more" ? ["drain"] : ["drain", "end"];
+    expect(carried.words.map(({ batch }) => batch)).toEqual(kept);
   },
 );
