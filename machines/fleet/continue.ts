@@ -75,11 +75,7 @@ export const spendArrival = (
 ): FleetStep => {
   const isSideCounted = step.state.ledger.applyVersion >= SPACED_RUNS_RULES;
   const spent = spendBytes(step, events, bytes + (isSideCounted ? sideBytes : 0));
-  const { arrived, arrivedBytes } = spent.state;
-  return update(spent, {
-    arrived: arrived + 1,
-    arrivedBytes: arrivedBytes + bytes + sideBytes,
-  });
+  return update(spent, { arrived: spent.state.arrived + 1 });
 };
 
 export function mustContinue(state: FleetState): boolean {
@@ -87,8 +83,9 @@ export function mustContinue(state: FleetState): boolean {
   if (isSpent(state)) return true;
   // What has come is folded first: the input of the next run has no room for it.
   if (isAnyLeft(state)) return false;
+  if (isHeavy(state)) return true;
   if (state.isFlooded && spent.events < END_IN_A_FLOOD_EVENTS) return false;
-  if (spent.events >= anyCostEvents(state) || isHeavy(state)) return true;
+  if (spent.events >= anyCostEvents(state)) return true;
   if (deliveries.underway.size > 0 || state.repair !== undefined) return false;
   const isBackgroundOver =
     audits.underway === undefined &&
@@ -151,22 +148,12 @@ const FLOOD_LOOK_MS = 1_000;
 export const isFlood = ({ ledger, arrived }: FleetState): boolean =>
   ledger.applyVersion >= FLOODED_TURNS_RULES && arrived > FLOOD_ARRIVALS;
 
-/** More come within no short task, unless one of them has more by itself. */
-const SHORT_TASK_BYTES = 2 * 1024 * 1024;
-const SHORT_TASK_WORDS = 6;
-
-/**
- * Whether so much has come since the last turn that the task in which the clock rings is a long one: the worker has repeated the run, because the server has refused an end. It would
- * refuse another one in such a task as well.
- */
-export const isRepeated = ({ ledger, arrived, arrivedBytes }: FleetState): boolean =>
-  ledger.applyVersion >= SHORT_WORDS_RULES &&
-  arrived > SHORT_TASK_WORDS &&
-  arrivedBytes > SHORT_TASK_BYTES;
-
 /** Whether a run that has set out to end gives that up, because its clock may not ring for long. A longer one keeps to it, and goes on as well where it cannot end with what has come. */
 export const mustGoOn = (state: FleetState): boolean =>
-  isFlood(state) && !isSpent(state) && state.spent.events < END_IN_A_FLOOD_EVENTS;
+  isFlood(state) &&
+  !isSpent(state) &&
+  !isHeavy(state) &&
+  state.spent.events < END_IN_A_FLOOD_EVENTS;
 
 /** When a run looks whether the flood is over that keeps it from its end. */
 export const nextFloodLookAtMs = (state: FleetState, nowMs: number): number =>
@@ -180,7 +167,7 @@ export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefine
   if (isSpent(state)) return true;
   const count = state.words?.waiting.size ?? 0;
   const waitedMs = Math.max(1, nowMs - (clock?.atMs ?? nowMs));
-  const isTime = count <= MOST_ALONG || mayEndWith(state, count / waitedMs);
+  const isTime = count <= MOST_ALONG || isHeavy(state) || mayEndWith(state, count / waitedMs);
   if (!isTime || !mustContinue(state)) return false;
   const { left } = carriedWords(state.words, state.ledger);
   return left === "nothing" || (left === "large" && isHeavy(state));

@@ -27,7 +27,6 @@ import {
   isAnyLeft,
   endsInOwnTask,
   isFlood,
-  isRepeated,
   isSpent,
   mayEnd,
   mustContinue,
@@ -80,7 +79,6 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     isBacklogged: false,
     isEnding: false,
     arrived: 0,
-    arrivedBytes: 0,
     isFlooded: false,
     held: NOBODY_HELD,
     isOverrun: false,
@@ -160,8 +158,7 @@ function dueAtMs(state: FleetState): number {
 function turn(begun: FleetStep, nowMs: number): FleetStep {
   const woken = wake(begun, nowMs);
   // Not if what came meanwhile has to be over first, like a repair.
-  const isTime = begun.state.isEnding && !isRepeated(begun.state);
-  if (isTime && mayEnd(woken.state, nowMs, begun.state.clock)) return close(woken);
+  if (begun.state.isEnding && mayEnd(woken.state, nowMs, begun.state.clock)) return close(woken);
   const { words } = woken.state;
   if (words === undefined || !isAnyWaiting(words)) return goOn(foldInbox(woken, nowMs), nowMs);
   const { nextId: id, ledger } = woken.state;
@@ -243,7 +240,6 @@ function wake(begun: FleetStep, nowMs: number): FleetStep {
     isEnding: begun.state.isEnding && !mustGoOn(begun.state) && mustContinue(begun.state),
     isFlooded,
     arrived: 0,
-    arrivedBytes: 0,
     clock: undefined,
     isOfAge: ofAgeAtMs(begun.state) <= nowMs,
     patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),

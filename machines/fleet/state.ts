@@ -46,8 +46,6 @@ export interface FleetState {
   readonly isEnding: boolean;
   /** Signals and orders that have come since the last turn began. */
   readonly arrived: number;
-  /** Of those. */
-  readonly arrivedBytes: number;
   /** So many had come before the last turn that the server would refuse the run's end. From `FLOODED_TURNS_RULES` on. */
   readonly isFlooded: boolean;
   /** Requests that wait outside and of which lobbies hear without the ledger. */

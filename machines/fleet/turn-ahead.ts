@@ -50,7 +50,6 @@ export function turnAhead({ state }: FleetStep, { refused }: WordVerdicts): Flee
   const reached = update(end, {
     words: { ...end.state.words, waiting: words.waiting },
     arrived: state.arrived,
-    arrivedBytes: state.arrivedBytes,
     isOverrun: end.state.isOverrun || isOverrun,
     spent: {
       events: end.state.spent.events + spent.events - ahead.spent.events,

@@ -173,6 +173,15 @@ it("the history of a job that was told heavy words is read by whoever asks", asy
   await world.orbweaver.job(jobId).cancel();
 });
 
+/** None was ended by the server, which would take all leases with it. */
+async function expectUnended(): Promise<void> {
+  const ends: string[] = [];
+  const query = `WorkflowId = "${fleetWorkflowId(world.fleet)}"`;
+  for await (const { status } of world.temporal.workflow.list({ query })) ends.push(status.name);
+  expect(ends.length).toBeGreaterThan(0);
+  for (const end of ends) expect(["RUNNING", "CONTINUED_AS_NEW"]).toContain(end);
+}
+
 /** Of which one in flight is enough: while a task is open, the server keeps 2 MiB of them by default, and fails the task for more. */
 it.each([
   { name: "without a proof", hasProof: false, sender: "mallory-unproven" },
@@ -197,12 +206,42 @@ it.each([
       },
     );
     await expect.poll(() => isUnbelieved(sender)).toBe(true);
-    // None was ended by the server, which would take all leases with it.
-    const ends: string[] = [];
-    const runs = world.temporal.workflow.list({ query: `WorkflowId = "${workflowId}"` });
-    for await (const { status } of runs) ends.push(status.name);
-    expect(ends.length).toBeGreaterThan(0);
-    for (const end of ends) expect(["RUNNING", "CONTINUED_AS_NEW"]).toContain(end);
+    await expectUnended();
+  },
+);
+
+const textOf = (bytes: number): Payload => ({
+  metadata: { encoding: Buffer.from("json/plain") },
+  data: Buffer.from(JSON.stringify("x".repeat(bytes - 2))),
+});
+
+/** Of which the largest are not read, and the others asked about. */
+it.each([
+  { bytes: 100_000, hasProof: true },
+  { bytes: 250_000, hasProof: true },
+  { bytes: 1_000_000, hasProof: false },
+  { bytes: 1_900_000, hasProof: true },
+])(
+  "a fleet keeps its run, takes orders and starts jobs while words of $bytes bytes come one after the other",
+  async ({ bytes, hasProof }) => {
+    const value = textOf(bytes);
+    await whileSaid(
+      () => signal(fleetWorkflowId(world.fleet), "inbox", value, { hasProof }),
+      async () => {
+        for (const verb of ["drain", "undrain"]) {
+          const { code, stderr } = await world.cli([verb, "alpha/a1"]);
+          expect(code, stderr).toBe(0);
+        }
+        for (let jobs = 0; jobs < 3; jobs += 1) {
+          const { jobId } = await world.orbweaver.submit({
+            ...{ name: "bystander", tenant: "bystander" },
+            ...{ gang: 1, run: { command: ["true"] } },
+          });
+          await world.temporal.workflow.getHandle(jobId).result();
+        }
+      },
+    );
+    await expectUnended();
   },
 );
 

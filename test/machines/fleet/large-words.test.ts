@@ -98,20 +98,6 @@ it("ends while a delivery is on its way, once much was said", () => {
   expect([isEndingAt(3 * MIB), isEndingAt(4 * MIB)]).toEqual([false, true]);
 });
 
-it("does not end in a task to which so much has come that the worker has repeated the run for it", () => {
-  const ring = (words: number): readonly string[] => {
-    const fleet = flooded();
-    for (let at = 0; at < 3; at += 1) fleet.feed(wordOf(MIB));
-    fleet.tick();
-    expect(fleet.state().isEnding).toBe(true);
-    for (let at = 0; at < words; at += 1) fleet.feed(wordOf(MIB));
-    fleet.tick();
-    return kinds(fleet);
-  };
-  expect(ring(6)).toEqual(["finish-handlers"]);
-  expect(ring(7)).toEqual([]);
-});
-
 /** What comes with the answer live is looked at first there, and last on replay. */
 it.each(Array.from({ length: 12 }, (_, at) => 1_774 + at))(
   "has no turn due after a plan that makes its run too long, begun with %i events",
