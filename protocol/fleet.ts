@@ -26,6 +26,8 @@ export interface FleetInput {
   readonly recoverAtMs?: readonly number[];
   /** They are asked because a flooded run dropped words; the ledger is whole. */
   readonly areWordsLost?: true;
+  /** Of a fleet whose last run has lost its ledger and ended before all were asked: until then it grants nothing. From rules of version 12 on. */
+  readonly quietUntilMs?: number;
   /** What had come to the last run and was not heard there, in its order; from `OWN_TASK_RULES` on. */
   readonly words?: readonly CarriedWord[];
   /** How deciders that kept the ledger of the last run get to this run's; absent when they need a snapshot. */

@@ -9,7 +9,7 @@
 import { jointEvent, type FleetCommand, type FleetEvent } from "../../machines/fleet/events.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
-import { mayBeRead } from "../../machines/fleet/inbox.ts";
+import { mayBeRead, mostWordBytes } from "../../machines/fleet/inbox.ts";
 import type { FleetState, FleetStep } from "../../machines/fleet/state.ts";
 import { orderEvent } from "../../machines/fleet/signed-orders.ts";
 import { isOrderName } from "../../machines/fleet/update-orders.ts";
@@ -121,7 +121,9 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     const { bytes, sideBytes = 0, sender, proof } = signal;
     if (name !== INBOX)
       return feed({ kind: "unknown-signal", signal: name, bytes, sideBytes, sender });
-    const batch = mayBeRead(bytes) || !isBounded(current().ledger) ? read() : undefined;
+    const { ledger } = current();
+    const isRead = mayBeRead(bytes, mostWordBytes(ledger)) || !isBounded(ledger);
+    const batch = isRead ? read() : undefined;
     feed({ kind: "inbox", batch, bytes, sideBytes, sender, ...(proof !== undefined && { proof }) });
   }
 

@@ -1,6 +1,4 @@
-/**
- * @file What somebody says to a fleet, as it comes: it waits for its proof, or is kept or counted at once. Costs the same however much has come before.
- */
+/** @file What somebody says to a fleet: it waits for its proof, or is kept or counted at once. */
 
 import { isBounded } from "../../scheduling/ledger/ledger.ts";
 import type { Tick } from "../machine.ts";

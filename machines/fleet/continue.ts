@@ -45,6 +45,10 @@ const SHED_AT_BYTES = 12 * 1024 * 1024;
 const SPENT_AT_BYTES = 16 * 1024 * 1024;
 /** Before what was dropped is asked for again. */
 const ASK_AFTER_MS = 1_000;
+/** The same where large words alone were dropped, of which a stranger may say more to each run. */
+const ASK_FOR_LARGE_AFTER_MS = 10_000;
+/** How long a fleet that has lost its ledger, and whose run ends before all were asked, grants nothing: the asking goes on by itself. */
+const QUIET_AFTER_END_MS = 30_000;
 
 /** Events of history: one signal and the workflow task for it; a timer and its end; an activity and its end; a marker and its task; an update, its answer and its task. */
 export const COST = {
@@ -83,7 +87,7 @@ export function mustContinue(state: FleetState): boolean {
   if (isSpent(state)) return true;
   // What has come is folded first: the input of the next run has no room for it.
   if (isAnyLeft(state)) return false;
-  if (isHeavy(state)) return true;
+  if (isHeavy(state) && state.repair === undefined) return true;
   if (state.isFlooded && spent.events < END_IN_A_FLOOD_EVENTS) return false;
   if (spent.events >= anyCostEvents(state)) return true;
   if (deliveries.underway.size > 0 || state.repair !== undefined) return false;
@@ -120,7 +124,7 @@ export const ofAgeAtMs = ({
 const anyCostEvents = (state: FleetState): number =>
   endsInOwnTask(state) ? CONTINUE_AT_ANY_COST_EVENTS : FORMER_ANY_COST_EVENTS;
 
-const isHeavy = ({ ledger, spent }: FleetState): boolean =>
+export const isHeavy = ({ ledger, spent }: FleetState): boolean =>
   ledger.applyVersion >= SHORT_WORDS_RULES && spent.bytes >= CONTINUE_AT_ANY_COST_BYTES;
 
 const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
@@ -160,8 +164,8 @@ export const nextFloodLookAtMs = (state: FleetState, nowMs: number): number =>
   state.isFlooded && mayContinue(state) ? nowMs + FLOOD_LOOK_MS : Infinity;
 
 /**
- * Whether a run whose clock has rung for its end ends now. Where the server has refused its end, the worker repeats the run, and much has come when it is through: another end would be
- * refused as well, because of what came meanwhile. So that task hears it and goes on as any other, and a later one, which is short, ends the run. `clock`: that rang.
+ * Whether a run whose clock has rung for its end ends now. Where much has come, the server would refuse its end for what comes meanwhile, and the worker would repeat the run. So that task hears it and
+ * goes on as any other, and a later one, which is short, ends the run. A heavy run ends all the same: once an end was refused, the server admits no word while the next task lasts. `clock`: that rang.
  */
 export function mayEnd(state: FleetState, nowMs: number, clock: Clock | undefined): boolean {
   if (isSpent(state)) return true;
@@ -189,8 +193,8 @@ export const mayContinue = (state: FleetState): boolean =>
 export const isAnyLeft = (state: FleetState): boolean =>
   state.isBacklogged || state.held.size > 0 || (isAnyWaiting(state.words) && !endsInOwnTask(state));
 
-/** Whether what comes in a turn is looked at when the turn has ended: on replay it may come then (docs/decisions/0014), and what a turn comes to depends on what is spent. */
-export const areArrivalsDeferred = ({ ledger }: FleetState): boolean =>
+/** Whether what comes in a turn is heard when the turn has ended, after which nothing is due but by the clock: on replay it may come then (docs/decisions/0014), and what a turn comes to depends on what is spent. */
+export const hearsBetweenTurns = ({ ledger }: Pick<FleetState, "ledger">): boolean =>
   ledger.applyVersion >= SHORT_WORDS_RULES;
 
 export const mustShed = ({ ledger, spent }: FleetState): boolean =>
@@ -234,10 +238,22 @@ const asLost = ({ ledger, recovery, nextRules }: FleetState): Ledger =>
     ? { ...ledger, recovery: { tokensBelow: tokenAfterLoss(ledger.nextToken) } }
     : ledger;
 
-const recoverTimes = ({ recovery }: FleetState, nowMs: number, areLost: boolean) =>
-  areLost
-    ? [nowMs + ASK_AFTER_MS, ...recovery.recoverAtMs].sort((a, b) => a - b)
-    : recovery.recoverAtMs;
+/** `askAtMs`: when those are asked whose words were lost; undefined where none were. From `SHORT_WORDS_RULES` on a time before it does for both. */
+function recoverTimes(
+  { recovery: { recoverAtMs }, ledger }: FleetState,
+  askAtMs: number | undefined,
+): readonly number[] {
+  const [firstAtMs = Infinity] = recoverAtMs;
+  if (askAtMs === undefined) return recoverAtMs;
+  if (hearsBetweenTurns({ ledger }) && firstAtMs <= askAtMs) return recoverAtMs;
+  return [askAtMs, ...recoverAtMs].sort((a, b) => a - b);
+}
+
+/** Until when the next run grants nothing, because this one has lost its ledger. */
+function quietUntil({ recovery: { quietUntilMs }, ledger }: FleetState, nowMs: number): number {
+  if (!hearsBetweenTurns({ ledger })) return 0;
+  return quietUntilMs === Infinity ? nowMs + QUIET_AFTER_END_MS : quietUntilMs;
+}
 
 /** With newer rules a fleet begins to ask for proof. */
 const areWordsSignedNext = ({ words, nextRules, ledger }: FleetState): boolean =>
@@ -257,7 +273,10 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   // Workers of a former release, which do not know them, may share a run of former rules.
   const isKnownNext = ledger.applyVersion >= SPACED_RUNS_RULES;
   const orderNumbers = isKnownNext ? (state.words?.orderNumbers ?? []) : [];
-  const recoverAtMs = recoverTimes(state, nowMs, areWordsLost(state) || left !== "nothing");
+  const isAnyLost = areWordsLost(state) || left !== "nothing";
+  const askAfterMs = areWordsLost(state) || left === "more" ? ASK_AFTER_MS : ASK_FOR_LARGE_AFTER_MS;
+  const recoverAtMs = recoverTimes(state, isAnyLost ? nowMs + askAfterMs : undefined);
+  const quietUntilMs = quietUntil(state, nowMs);
   return {
     name,
     rules: ledger.applyVersion,
@@ -268,6 +287,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
     ...(words.length > 0 && { words }),
     ...(chain && { chain }),
     ...(recoverAtMs.length > 0 && { recoverAtMs }),
+    ...(quietUntilMs > nowMs && { quietUntilMs }),
     // A fleet that has lost its ledger asks for more than that anyway.
     ...((recovery.areWordsLost || recovery.recoverAtMs.length === 0) &&
       recoverAtMs.length > 0 && { areWordsLost: true }),

@@ -19,7 +19,7 @@ import type { Machine, Tick } from "../machine.ts";
 import { hear, isArrival, take } from "./arrivals.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
 import {
-  areArrivalsDeferred,
+  hearsBetweenTurns,
   close,
   continueAsNew,
   COST,
@@ -27,6 +27,7 @@ import {
   isAnyLeft,
   endsInOwnTask,
   isFlood,
+  isHeavy,
   isSpent,
   mayEnd,
   mustContinue,
@@ -103,7 +104,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     },
     recovery: {
       underway: [],
-      quietUntilMs: input.isRecovering === true ? Infinity : 0,
+      quietUntilMs: input.isRecovering === true ? Infinity : (input.quietUntilMs ?? 0),
       recoverAtMs: input.recoverAtMs ?? [],
       areWordsLost: input.areWordsLost === true,
       isReportDue: input.isReportDue === true,
@@ -128,7 +129,7 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   const begun: FleetStep = { state, commands: [] };
   if (state.phase === "over") return begun;
   if (isArrival(event))
-    return isInTurn(state) && areArrivalsDeferred(state)
+    return isInTurn(state) && hearsBetweenTurns(state)
       ? update(begun, { deferred: appended(state.deferred, event) })
       : take(begun, event);
   if (event.kind === "checked") return hearChecked(begun, event, nowMs);
@@ -148,6 +149,8 @@ const letIn = (begun: FleetStep, deferred: FleetState["deferred"], nowMs: number
 
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
+  // What comes after a heavy run's last turn has a task of its own, as good as the clock's.
+  if (isHeavy(state) && state.isEnding && state.arrived > 0) return 0;
   if (state.isBacklogged || (state.isEnding && !mustGoOn(state))) return state.clock?.atMs ?? 0;
   if (!isEmpty(state.inbox) || isAnyWaiting(state.words) || state.isTurnDue) return 0;
   if (mustContinue(state)) return 0;
@@ -215,17 +218,19 @@ function goOnProven(begun: FleetStep, question: Question, verdicts: WordVerdicts
   const folded = foldInbox(heard, question.nowMs);
   const isBacklogged = folded.state.isBacklogged || question.hasMore;
   // What these orders have changed is looked at in this very turn.
-  const isTurnDue = folded.state.isTurnDue && !areArrivalsDeferred(folded.state);
+  const isTurnDue = folded.state.isTurnDue && !hearsBetweenTurns(folded.state);
   return goOn(update(folded, { isBacklogged, isTurnDue }), question.nowMs);
 }
 
 function goOn(folded: FleetStep, nowMs: number): FleetStep {
   const woken = lookAtClocks(folded, nowMs);
-  if (mustContinue(woken.state) && !woken.state.isEnding)
+  // A run may be heavy from its first words on, and plans all the same.
+  if (mustContinue(woken.state) && !woken.state.isEnding && !isHeavy(woken.state))
     return endsInOwnTask(woken.state)
       ? rest(update(woken, { isEnding: true }), nowMs)
       : close(woken);
-  const started = startBackground(forgetVainDecision(woken), nowMs);
+  const ready = forgetVainDecision(woken);
+  const started = isHeavy(ready.state) ? ready : startBackground(ready, nowMs);
   const { cycle, recovery } = started.state;
   if (cycle.needsDecision && recovery.quietUntilMs <= nowMs) return startCycle(started, nowMs);
   return rest(post(started, nowMs), nowMs);
@@ -292,7 +297,7 @@ function rest(done: FleetStep, nowMs: number): FleetStep {
   // The timer ends the activation, so that queries and other workflows have their turn before the next slice, or the run its end.
   const { isBacklogged, isChangedByHand, isOfAge } = done.state;
   const isEnding =
-    done.state.isEnding || (areArrivalsDeferred(done.state) && mustContinue(done.state));
+    done.state.isEnding || (hearsBetweenTurns(done.state) && mustContinue(done.state));
   const endAtMs = isChangedByHand && !isOfAge ? ofAgeAtMs(done.state) : Infinity;
   const lookAtMs = Math.min(endAtMs, nextFloodLookAtMs(done.state, nowMs));
   const nextMs = isBacklogged || isEnding ? nowMs : Math.min(nextTimeAtMs(done.state), lookAtMs);

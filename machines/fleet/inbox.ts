@@ -58,7 +58,7 @@ export const EMPTY_INBOX: Inbox = {
   junk: new Map(),
 };
 
-/** Before `SHORT_WORDS_RULES`, whose senders packed 256 Ki characters of JSON, of up to three bytes each. */
+/** By rules before `SHORT_WORDS_RULES`: senders packed 256 Ki characters of JSON, of up to three bytes each. */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 /** Senders pack at most 256 KiB of entries, or one, of which no larger one is read; and 500 commas. */
 const MOST_WORD_BYTES = 257 * 1024;
@@ -79,7 +79,7 @@ export const mostWordBytes = ({ applyVersion }: Rules): number =>
   applyVersion >= SHORT_WORDS_RULES ? MOST_WORD_BYTES : MAX_BATCH_BYTES;
 
 /** Larger payloads are not even decoded. */
-export const mayBeRead = (bytes: number, most = MAX_BATCH_BYTES): boolean => bytes <= most;
+export const mayBeRead = (bytes: number, most: number): boolean => bytes <= most;
 
 /** Whether a value is deeper than anything that is meant; what is too deep to be written again was not even read (`workflows/runtime/payload-converter.ts`). Cost: O(value). */
 export const isTooDeep = (

@@ -1,7 +1,7 @@
 /**
  * @file Words to a fleet that asks for proof of who speaks: they wait here until a local activity has settled them.
  *
- * A turn begins with one question about all words that have come, at most a slice of them; nothing else happens until the verdicts are there, and the turn
+ * A turn begins with one question about all words that have come, up to a bound; nothing else happens until the verdicts are there, and the turn
  * goes on at the time at which it began. So it is all one whether other news come with the verdicts or after them (docs/decisions/0014). Words that
  * passed go to the inbox, the others to the dead letters. A number that was used in this run does not count again, and that of an order in no later one either.
  */
@@ -111,12 +111,12 @@ type Rules = Pick<Ledger, "applyVersion">;
 
 export interface CarriedOn {
   readonly words: readonly CarriedWord[];
-  /** What stays behind and may be true: nothing, large words alone, or more. */
+  /** What stays behind and may be true: nothing, large words that are no orders, or more. */
   readonly left: "nothing" | "large" | "more";
 }
 
 /**
- * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed; or all but large words; or operators' orders alone,
+ * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed; or orders and all small words that may be true; or operators' orders alone,
  * which nobody gives again, or nothing if they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
  */
 export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
@@ -128,7 +128,8 @@ export function carriedWords(words: Words | undefined, { applyVersion }: Rules):
   const provable = isJunkKnown ? carriedOf(waiting.filter(mayBeBelieved)) : undefined;
   if (provable !== undefined) return { words: provable, left: "nothing" };
   const isKept = (word: Word): boolean =>
-    isSmall(word) && (mayBeBelieved(word) || words?.isProofNeeded === false);
+    word.order !== undefined ||
+    (isSmall(word) && (mayBeBelieved(word) || words?.isProofNeeded === false));
   const small = applyVersion >= SHORT_WORDS_RULES ? carriedOf(waiting.filter(isKept)) : undefined;
   if (small !== undefined) return { words: small, left: "large" };
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], left: "more" };
@@ -204,7 +205,7 @@ const MOST_ASKED_BYTES = 4 * 1024 * 1024;
 export const mostAskedBytes = ({ applyVersion }: Rules): number =>
   applyVersion >= SHORT_WORDS_RULES ? MOST_ASKED_BYTES : SLICE_BYTES;
 
-/** The question about the words whose turn it is, as many as a slice has. */
+/** The question about the words whose turn it is, up to `mostBytes` of them, or one. */
 export function asked(
   words: Words,
   { id, nowMs, mostBytes }: Pick<Question, "id" | "nowMs"> & { readonly mostBytes?: number },

@@ -182,10 +182,10 @@ function takeSlice(): readonly Waiting[] {
  * the largest signals would fit into none, and fail each task of the run for ever.
  */
 const coveredBy = (proof: string | undefined, value: Uint8Array): Uint8Array =>
-  parseProof(proof) === undefined || !mayBeRead(value.length) ? NO_BYTES : value;
+  parseProof(proof) === undefined || !mayBeRead(value.length, MAX_BATCH_BYTES) ? NO_BYTES : value;
 
 const sizeProblem = ({ value }: Held): string | undefined =>
-  mayBeRead(value.length)
+  mayBeRead(value.length, MAX_BATCH_BYTES)
     ? undefined
     : `it has more than ${MAX_BATCH_BYTES} bytes; larger ones are not read`;
 

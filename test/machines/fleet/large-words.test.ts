@@ -7,6 +7,7 @@ import { openChain } from "../../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import { isDue } from "../../../machines/machine.ts";
+import type { FleetInput } from "../../../protocol/fleet.ts";
 import type { FleetOrderName } from "../../../protocol/word-proof.ts";
 import { formatProof, UNSIGNED } from "../../../protocol/word-proof.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
@@ -130,6 +131,104 @@ it("ends past 4 MiB with a large word that waits, of which all are asked", () =>
   expect(input.words).toMatchObject([{ bytes: 40 }]);
   expect(input).toMatchObject({ areWordsLost: true });
 });
+
+/** A run of 4 MiB that has said that it ends, and what it hands on. */
+function handedOn(fleet: Fleet): FleetInput {
+  fleet.tick();
+  fleet.take("finish-handlers");
+  fleet.feed({ kind: "handlers-finished" });
+  return fleet.take("continue-as-new").input;
+}
+
+it("hands on large orders, which nobody gives again", () => {
+  const fleet = flooded({ isBusy: true, bytes: 4 * MIB });
+  const order = { name: "drain", id: "o1" } as const;
+  fleet.feed({
+    kind: "unproven-order",
+    batch: { hosts: ["x".repeat(20 * KIB)] },
+    bytes: 20 * KIB,
+    order,
+  });
+  fleet.feed(wordOf(250 * KIB, PROOF));
+  expect(handedOn(fleet)).toMatchObject({ words: [{ order }], areWordsLost: true });
+});
+
+it("waits for a repair, however heavy it is", () => {
+  const fleet = flooded({ bytes: 3 * MIB });
+  const choice = { key: "k", by: "ann", leases: [], requests: [], reservations: [] };
+  fleet.feed({ kind: "order", order: { kind: "repair", ...choice } });
+  fleet.tick();
+  const { id } = fleet.take("repair");
+  fleet.feed(wordOf(2 * MIB));
+  fleet.tick();
+  expect(fleet.state().isEnding).toBe(false);
+  fleet.feed({ kind: "repaired", id, report: { denied: [], closed: [] } });
+  fleet.tick();
+  expect(fleet.state().isEnding).toBe(true);
+});
+
+it("plans in the turn in which it finds that it has to end", () => {
+  const fleet = flooded();
+  fleet.feed(wordOf(40));
+  for (let at = 0; at < 5; at += 1) fleet.feed(wordOf(MIB));
+  fleet.tick();
+  fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
+  fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) });
+  expect(fleet.state().isEnding).toBe(true);
+});
+
+it("asks about large words once in ten seconds, over all its runs", () => {
+  const next = (input: FleetInput): FleetInput => {
+    const { spent: _, ...state } = openChain(openFleet(input, 0, 0), input, "run");
+    const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+      state: { ...state, isEnding: true, spent: { events: 0, bytes: 4 * MIB } },
+      commands: [],
+    });
+    fleet.feed(wordOf(250 * KIB, PROOF));
+    return handedOn(fleet);
+  };
+  const ledger = packLedger({
+    ...readyLedger(fleetShape([{ hosts: [{}] }])),
+    applyVersion: SHORT_WORDS_RULES,
+  });
+  const first = next({ name: "eu", ledger, areWordsSigned: true });
+  expect(first.recoverAtMs).toEqual([10_000]);
+  expect(next(first).recoverAtMs).toEqual([10_000]);
+});
+
+it.each([
+  { rules: SHORT_WORDS_RULES, quietUntilMs: 30_010 },
+  { rules: FLOODED_TURNS_RULES, quietUntilMs: 0 },
+])(
+  "by rules $rules, a run that ends while all are asked after a loss leaves the next one quiet until $quietUntilMs",
+  (each) => {
+    const ledger = packLedger({
+      ...readyLedger(fleetShape([{ hosts: [{}] }])),
+      applyVersion: each.rules,
+    });
+    const input = {
+      name: "eu",
+      ledger,
+      areWordsSigned: true,
+      isRecovering: true,
+      recoverAtMs: [5_000],
+    } as const;
+    const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+      state: openChain(openFleet(input, 0, 0), input, "run"),
+      commands: [],
+    });
+    fleet.feed({ kind: "unknown-signal", signal: "x", bytes: 4 * MIB, sender: "mallory" }, 8);
+    fleet.feed({ kind: "tick" }, 9);
+    fleet.feed({ kind: "tick" }, 10);
+    fleet.take("finish-handlers");
+    fleet.feed({ kind: "handlers-finished" });
+    const next = fleet.take("continue-as-new").input;
+    expect(openFleet(next, 20, 20).recovery).toMatchObject({
+      quietUntilMs: each.quietUntilMs,
+      recoverAtMs: [5_000],
+    });
+  },
+);
 
 /** What somebody may say, and what else may come, while the answer to a question is on its way. */
 const said: fc.Arbitrary<Arrival> = fc.oneof(
