@@ -108,6 +108,13 @@ export interface RunOrder {
   readonly taskBatch?: TaskBatch;
   /** Of the grant: the fleet's signed word that the job may start on the lease (`access/ticket.ts`). */
   readonly ticket?: string;
+  /** The activity may fail with a `HostFault`: the job then has all hosts of the gang write its checkpoint, and stop. */
+  readonly hearsOfFaults?: true;
+}
+
+/** The detail of a `HOST_LOST` that the host itself says of a launch which runs on: a GPU of it has broken. */
+export interface HostFault {
+  readonly faultAtMs: number;
 }
 
 export type LeaseHolder = Pick<

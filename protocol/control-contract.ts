@@ -119,6 +119,8 @@ export const CALLED_END_RULES = 10;
 export const REPEATED_STOP_RULES = 9;
 /** From here on tasks of an array can be cancelled, and run after all, while it waits for other jobs. */
 export const EARLY_TASKS_RULES = 10;
+/** From here on a gang over several hosts hears that a GPU of one of them has broken, and has all hosts write its checkpoint. */
+export const TOLD_FAULT_RULES = 10;
 
 export type Admission =
   | {

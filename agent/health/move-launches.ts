@@ -1,5 +1,6 @@
 /**
  * @file Ends the launches on broken GPUs, so that their jobs go on elsewhere: with a checkpoint where they write one, as a failure of the host.
+ * That of a gang over several hosts its job orders from all of them.
  *
  * Called once the host, or the GPU, is drained, or the job would come back. A launch whose GPUs are sound runs on.
  */
@@ -9,6 +10,7 @@ import { hostGpusOn } from "../containment/host-gpus.ts";
 import { maskOn, type AgentHost } from "../runs/agent-host.ts";
 import { unfinishedRuns } from "../presence/presence-report.ts";
 import { stopRun } from "../runs/run-end.ts";
+import { tellFault } from "../runs/told-fault.ts";
 
 export interface Move {
   /** By their places in the driver's order. */
@@ -35,8 +37,9 @@ export async function moveLaunches(
         isCheckpointFirst: order.run.checkpoint !== undefined,
         isHostFault: true as const,
       };
+      const stopped = tellFault(run, ask.reason).then(() => stopRun(host, run, ask));
       return [
-        stopRun(host, run, ask).catch((error: unknown) => {
+        stopped.catch((error: unknown) => {
           onNote(`${host.id}: ${order.jobId} could not be stopped: ${String(error)}`);
         }),
       ];

@@ -280,6 +280,7 @@ function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): 
     system: host.system,
     stored,
     halt: new AbortController(),
+    fault: new AbortController(),
     hurry: new AbortController(),
     kill: new AbortController(),
     stopping: undefined,

@@ -35,6 +35,8 @@ export interface LocalRun extends RunRef, Launch {
   stored: StoredOrder | undefined;
   /** Aborted when the launch is being stopped: processes that have not started must not start. */
   readonly halt: AbortController;
+  /** Aborted when its job is to hear that a GPU of it has broken. */
+  readonly fault: AbortController;
   /** Aborted when the stop may no longer wait for a checkpoint. */
   readonly hurry: AbortController;
   /** Aborted when the stop may not wait for processes to end by themselves either. */

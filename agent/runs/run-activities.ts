@@ -4,7 +4,7 @@
  * prepare → heartbeat `prepared` → barrier → commit → heartbeat `running`, again every 20 s → the report. Where nobody waits for these words, on the
  * one host of a gang, the first one comes after a second: each is a write of the server, and a short run ends without any. A second attempt
  * finds the folder of the launch and goes on where the first one was; a launch that is over is only reported. A user's mistake
- * is a report, never an error; an error means that nothing was started here, or that this agent no longer watches.
+ * is a report, never an error; an error means that nothing was started here, that this agent no longer watches, or that a GPU has broken.
  */
 
 import type { JobClass } from "../../domain/job/job.ts";
@@ -26,6 +26,7 @@ import { readSteps } from "../folder/steps-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure, stoppedWatching, staysOpen } from "../system/failures.ts";
 import { refusedOrder } from "./run-report.ts";
+import { faultOf } from "./told-fault.ts";
 import { awaitGang, awaitSiblings } from "./gang-barrier.ts";
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
@@ -324,8 +325,12 @@ async function keepContact(
   const end =
     up !== undefined && up.kind !== "running"
       ? up
-      : await untilPhase(run, FINAL_KINDS, task.cancelled);
+      : await untilPhase(run, FINAL_KINDS, AbortSignal.any([task.cancelled, run.fault.signal]));
   if (end !== undefined) return settleRun(host, run, end);
+  if (!task.cancelled.aborted) {
+    ports.onUnattended(host, run);
+    throw faultOf(run);
+  }
   await leave(ports, of);
   await stopRun(host, run, { reason: "the run was cancelled", isCheckpointFirst: true });
   return settle(host, run);

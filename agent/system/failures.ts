@@ -6,9 +6,14 @@
 
 import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from "@temporalio/activity";
 import type { FailureCode } from "../../domain/values/codes.ts";
+import type { HostFault } from "../../protocol/agent-contract.ts";
 
 export const failure = (code: FailureCode, message: string): Error =>
   ApplicationFailure.nonRetryable(message, code);
+
+/** A GPU of the launch has broken, and it runs on: the job is to stop it. */
+export const hostFault = (message: string, fault: HostFault): Error =>
+  ApplicationFailure.create({ message, type: "HOST_LOST", nonRetryable: true, details: [fault] });
 
 /** A failure that may pass by itself: Temporal tries again. */
 export const passingFailure = (code: FailureCode, message: string): Error =>

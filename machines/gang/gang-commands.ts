@@ -30,6 +30,8 @@ export interface GangInput {
   readonly launchExtras?: LaunchExtras;
   /** Where a host has no agent, the fleet is asked whether the lease is still there. */
   readonly isLeaseAsked?: true;
+  /** Hosts may say that a GPU of theirs has broken; see `Watch`. */
+  readonly hearsOfFaults?: true;
 }
 
 /** Ids are unique among all gangs of a job. `run`, `stop` and `find-host` are answered by the event with the same id. */
@@ -187,8 +189,13 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     ...(taskBatch !== undefined && { taskBatch }),
     ...(launchExtras !== undefined && { launchExtras }),
     ...(grant.ticket !== undefined && { ticket: grant.ticket }),
+    ...(isToldFaults(input) && { hearsOfFaults: true }),
   };
 }
+
+/** What a single host can save it saves by itself. */
+const isToldFaults = ({ hearsOfFaults, spec, grant }: GangInput): boolean =>
+  hearsOfFaults === true && spec.run.checkpoint !== undefined && grant.lease.gpus.length > 1;
 
 /** A host that has an image waits for one that still fetches it. */
 const prepareMs = ({ run }: JobSpec): number =>

@@ -109,6 +109,10 @@ function failedRun(
       return quiet(pause(gang, part, nowMs, { mayRun: part.mayRun }));
     case "silent":
       return quiet(pause(gang, part, nowMs));
+    case "faulty": {
+      const watch = { kind: "failing", cause, isFaulty: true } as const;
+      return quiet(endFailing(changePart(gang, host, { watch }), host));
+    }
     case "broken": {
       const failing = changePart(gang, host, { watch: { kind: "failing", cause } });
       // A gang that stops has given the order already.
@@ -163,11 +167,17 @@ export function foundAgent(
   return quiet(pause(known, part, nowMs, { mayRun: false }));
 }
 
-/** A failing part ends once its order to stop is over: refused where the host has confirmed that nothing runs. */
+/**
+ * A failing part ends once its order to stop is over: refused where the host has confirmed that nothing runs. One whose GPU broke ends as the host
+ * reports: it may have completed meanwhile.
+ */
 function endFailing(gang: Gang, host: HostId): Gang {
   const part = gang.parts.find((each) => each.host === host);
   if (part?.watch.kind !== "failing" || part.stop?.doing.kind !== "over") return gang;
-  const { cause } = part.watch;
+  const { cause, isFaulty } = part.watch;
+  const answer = gang.stopped.get(host);
+  if (isFaulty === true && answer !== undefined && answer !== "fenced" && answer.report)
+    return endPart(gang, host, { kind: "reported", report: answer.report });
   return endPart(gang, host, {
     kind: gang.stopped.has(host) ? "refused" : "unconfirmed",
     cause,

@@ -95,6 +95,8 @@ export type RunFailure =
   /** No agent took the task. */
   | "not taken"
   | "silent"
+  /** A GPU of the launch has broken. It runs on until it is told to stop. */
+  | "faulty"
   /** The agent failed in a way that it has no code for. */
   | "broken";
 
@@ -124,8 +126,8 @@ type Watch =
   /** Its agent is silent, or not known. */
   | { readonly kind: "pausing"; readonly untilMs: number }
   | { readonly kind: "finding"; readonly id: string }
-  /** The agent has failed; its answer to the order to stop decides how the part ends. */
-  | { readonly kind: "failing"; readonly cause: RunCause }
+  /** The agent has failed, or a GPU; the answer to the order to stop decides how the part ends. */
+  | { readonly kind: "failing"; readonly cause: RunCause; readonly isFaulty?: true }
   | { readonly kind: "over" };
 
 export interface HostStopping {

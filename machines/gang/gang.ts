@@ -1,7 +1,7 @@
 /**
  * @file One run of a gang: every host of a lease runs its part, until all parts have ended or one reason stops them all.
  *
- * The first host that fails stops the others, and so does a cancellation, the deadline or a preemption. A host whose agent went silent
+ * The first host that fails stops the others, and so does a cancellation, the deadline, a preemption or a GPU that has broken. A host whose agent went silent
  * is asked again, at its new address, to adopt the same lease and token. Silence alone ends no part: only the answer of the host does, or
  * the fleet's message that the host was fenced. The end names the hosts that could not confirm that nothing runs there.
  * Cost: O(hosts) for each event.
@@ -139,16 +139,25 @@ function endFencedParts(gang: Gang, nowMs: number): Step<Gang, GangCommand> {
 /** Orders every part that still runs to stop, once there is a reason to. */
 function orderStop(gang: Gang): Step<Gang, GangCommand> {
   const isBad = [...gang.ends.values()].some((end) => !isGood(end));
-  if (gang.isStopping || !(isBad || isStopWanted(gang))) return quiet(gang);
+  const fault = faultIn(gang);
+  if (gang.isStopping || !(isBad || isStopWanted(gang) || fault !== undefined)) return quiet(gang);
   const remaining = gang.parts.filter((part) => !isEnded(part));
   if (remaining.length === 0) return quiet(gang);
   const { reason, preempt } = gang;
   const preempted = preempt === undefined ? undefined : `preempted for ${preempt.forJob}`;
-  const why = reason ?? preempted ?? "another host of the gang failed";
+  const why = reason ?? preempted ?? fault ?? "another host of the gang failed";
   return forEach({ ...gang, isStopping: true }, remaining, (before: Gang, { host, stop }) =>
     stop === undefined ? askToStop(before, host, { attempt: 1, reason: why }) : quiet(before),
   );
 }
+
+/** What a host has said of a broken GPU on which the gang still runs. */
+const faultIn = ({ parts }: Gang): string | undefined =>
+  parts
+    .flatMap(({ watch }) =>
+      watch.kind === "failing" && watch.isFaulty === true ? [watch.cause.message] : [],
+    )
+    .at(0);
 
 /** Where a graceful stop is under way, it is overtaken: the first answer to come that is still waited for is the second one's. */
 function orderKill(gang: Gang): Step<Gang, GangCommand> {

@@ -11,7 +11,11 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import { clusterOf, type HostId, type Token } from "../../domain/values/ids.ts";
 import type { AttemptView, Grant } from "../../protocol/job.ts";
 import type { GivenUp } from "../../protocol/job-orders.ts";
-import { DOUBTED_LEASE_RULES, MOVED_JOB_RULES } from "../../protocol/control-contract.ts";
+import {
+  DOUBTED_LEASE_RULES,
+  MOVED_JOB_RULES,
+  TOLD_FAULT_RULES,
+} from "../../protocol/control-contract.ts";
 import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { calledOff, type GangEnd } from "../gang/gang-end.ts";
@@ -134,6 +138,7 @@ export function ready(
     grant,
     attempt: attempts.length,
     ...(rules >= DOUBTED_LEASE_RULES && { isLeaseAsked: true as const }),
+    ...(rules >= TOLD_FAULT_RULES && { hearsOfFaults: true as const }),
     ...(suspendedRunMs > 0 && { ranMs: suspendedRunMs }),
     ...(formerTokens.length > 0 && { formerTokens }),
     ...(launchExtras !== undefined && { launchExtras }),

@@ -1,5 +1,6 @@
 /**
- * @file Translates a failed `run` into what it says about the host: that nothing runs there, that nothing is known, or that the agent is broken.
+ * @file Translates a failed `run` into what it says about the host: that nothing runs there, that nothing is known, or that
+ * a GPU or the agent is broken.
  *
  * Silence is a suspicion, not proof; only the host's own answer proves anything.
  */
@@ -12,7 +13,9 @@ import {
 } from "@temporalio/workflow";
 import type { FailureCode } from "../../domain/values/codes.ts";
 import type { HostId } from "../../domain/values/ids.ts";
+import { isFields } from "../../lib/fields.ts";
 import type { RunFailure, RunOutcome } from "../../machines/gang/gang-state.ts";
+import type { HostFault } from "../../protocol/agent-contract.ts";
 
 export function runOutcomeOf(error: unknown, host: HostId): RunOutcome {
   if (isCancellation(error)) return { kind: "cancelled" };
@@ -34,11 +37,21 @@ export function runOutcomeOf(error: unknown, host: HostId): RunOutcome {
       return failed("never started", "IMAGE_UNAVAILABLE", message);
     case "FOLDER_UNAVAILABLE":
       return failed("never started", "FOLDER_UNAVAILABLE", message);
-    case "HOST_LOST":
-      return failed("silent", "HOST_LOST", message);
+    case "HOST_LOST": {
+      const fault = inner instanceof ApplicationFailure ? faultOf(inner) : undefined;
+      if (fault === undefined) return failed("silent", "HOST_LOST", message);
+      const cause = { code: "HOST_LOST", message, atMs: fault.faultAtMs } as const;
+      return { kind: "failed", means: "faulty", cause };
+    }
     default:
       return failed("broken", "HOST_REFUSED", `the agent of ${host} failed: ${message}`);
   }
+}
+
+function faultOf({ details }: ApplicationFailure): HostFault | undefined {
+  const [fault] = details ?? [];
+  const faultAtMs = isFields(fault) ? fault["faultAtMs"] : undefined;
+  return typeof faultAtMs === "number" ? { faultAtMs } : undefined;
 }
 
 const failed = (means: RunFailure, code: FailureCode, message: string): RunOutcome => ({
