@@ -2,7 +2,7 @@
 
 import { parseHostId, type HostId } from "../../../domain/values/ids.ts";
 import type { GangCommand, GangInput } from "../../../machines/gang/gang-commands.ts";
-import type { Gang, GangEvent } from "../../../machines/gang/gang-state.ts";
+import type { Gang, GangEvent, RunFailure } from "../../../machines/gang/gang-state.ts";
 import { gangDueAtMs, openGang, stepGang } from "../../../machines/gang/gang.ts";
 import type { Tick } from "../../../machines/machine.ts";
 import type { RunReport } from "../../../protocol/agent-contract.ts";
@@ -21,10 +21,7 @@ export interface PlayedGang {
   /** Commands that were not answered yet, oldest first. */
   readonly open: <Kind extends "run" | "stop" | "find-host">(kind: Kind) => readonly Of<Kind>[];
   readonly ran: (at: number, report?: Partial<RunReport>) => void;
-  readonly failed: (
-    at: number,
-    means: "nothing runs" | "never started" | "not taken" | "silent" | "broken",
-  ) => void;
+  readonly failed: (at: number, means: RunFailure) => void;
   readonly cancelled: (at: number) => void;
   readonly stopped: (at: number, more?: object) => void;
   readonly notStopped: (at: number) => void;
@@ -50,12 +47,14 @@ export function playGang({
   file = {},
   taskBatch,
   isLeaseAsked,
+  hearsOfFaults,
 }: {
   readonly hosts?: number;
   readonly located?: number;
   readonly file?: object;
   readonly taskBatch?: GangInput["taskBatch"];
   readonly isLeaseAsked?: true;
+  readonly hearsOfFaults?: true;
 } = {}): PlayedGang {
   let nowMs = START_MS;
   const hosts = hostsOf(count);
@@ -76,6 +75,7 @@ export function playGang({
       attempt: 1,
       ...(taskBatch !== undefined && { taskBatch }),
       ...(isLeaseAsked === true && { isLeaseAsked }),
+      ...(hearsOfFaults === true && { hearsOfFaults }),
     },
     nowMs,
   );
@@ -111,7 +111,8 @@ export function playGang({
     },
     failed: (at, means) => {
       const { id, host } = take("run", at);
-      const cause = { code: "HOST_REFUSED", message: means, atMs: nowMs } as const;
+      const code = means === "faulty" ? "HOST_LOST" : "HOST_REFUSED";
+      const cause = { code, message: means, atMs: nowMs } as const;
       feed({ kind: "ran", id, host, outcome: { kind: "failed", means, cause } });
     },
     cancelled: (at) => {

@@ -13,6 +13,7 @@ const FATES = [
   "not taken",
   "never started",
   "nothing runs",
+  "faulty",
   "broken",
 ] as const;
 
@@ -115,6 +116,7 @@ function endRun(
       alive.delete(host);
       return played.failed(index, fate);
     case "silent":
+    case "faulty":
     case "broken":
       if (!revoked.has(host)) alive.add(host);
       return played.failed(index, fate);

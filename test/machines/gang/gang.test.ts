@@ -1,5 +1,7 @@
 /** @file One run of a gang by its machine: starts, failures, silence, stops, fences, and what its end says. */
 import { describe, expect, test } from "vitest";
+import type { HostId } from "../../../domain/values/ids.ts";
+import { reportOf } from "../job/builders.ts";
 import { hostsOf, playGang, type PlayedGang } from "./builders.ts";
 
 const HOSTS = hostsOf(3);
@@ -177,6 +179,68 @@ describe("a failure", () => {
     const many = playGang({ hosts: 1, taskBatch: { ...batch, tasks: [0, 1] } });
     many.ran(0, { tasks: [...failed.tasks, { task: 1, end: "completed" }] });
     expect(many.gang().end).toMatchObject({ end: "completed" });
+  });
+});
+
+describe("a broken GPU", () => {
+  const file = { run: { command: ["true"], checkpoint: { signal: "USR1" } } };
+  const hearsOfFaults = true;
+
+  test("is heard by gangs over several hosts that write checkpoints, and by no others", () => {
+    const heard = (setup: Parameters<typeof playGang>[0]) =>
+      playGang(setup)
+        .open("run")
+        .map(({ order }) => order.hearsOfFaults);
+    expect(heard({ hosts: 2, file, hearsOfFaults })).toEqual([true, true]);
+    expect(heard({ hosts: 2, file })).toEqual([undefined, undefined]);
+    expect(heard({ hosts: 1, file, hearsOfFaults })).toEqual([undefined]);
+    expect(heard({ hosts: 2, hearsOfFaults })).toEqual([undefined, undefined]);
+  });
+
+  test("has all hosts write a checkpoint and stop, and the host is lost to the run", () => {
+    const played = playGang({ hosts: 3, file, hearsOfFaults });
+    played.failed(1, "faulty");
+    expect(stopsOn(played)).toEqual(HOSTS);
+    const wanted = { isCheckpointFirst: true, reason: "faulty" };
+    expect(played.open("stop").map(({ order }) => order)).toMatchObject([wanted, wanted, wanted]);
+    const cause = { code: "HOST_LOST", message: "GPU 3", atMs: 5 } as const;
+    const report = reportOf(HOSTS[1] as HostId, 9, { end: "failed", cause });
+    for (const at of [0, 2]) played.ran(at, { end: "stopped" });
+    for (const at of [0, 2]) played.stopped(at, { checkpoint: { path: `/c/${at}`, atMs: at } });
+    expect(played.gang().end).toBeUndefined();
+    played.stopped(1, { report });
+    expect(played.gang().end).toMatchObject({
+      end: "failed",
+      cause: { code: "HOST_LOST", message: "GPU 3", host: HOSTS[1] },
+      checkpoint: { path: "/c/2" },
+      unconfirmedHosts: [],
+    });
+  });
+
+  test("of a host that confirms nothing leaves it unconfirmed; of one that knows of no run, what it said first counts", () => {
+    const played = playGang({ hosts: 2, file, hearsOfFaults });
+    played.failed(0, "faulty");
+    played.failed(1, "faulty");
+    played.stopped(1);
+    for (const _attempt of [1, 2]) {
+      played.notStopped(0);
+      played.found(0, null);
+    }
+    played.notStopped(0);
+    expect(played.gang().end).toMatchObject({
+      end: "failed",
+      cause: { code: "HOST_LOST", host: HOSTS[1] },
+      unconfirmedHosts: [HOSTS[0]],
+    });
+  });
+
+  test("under a run that completes meanwhile changes nothing in its end", () => {
+    const played = playGang({ hosts: 2, file, hearsOfFaults });
+    played.failed(0, "faulty");
+    played.ran(1);
+    played.stopped(1);
+    played.stopped(0, { report: reportOf(HOSTS[0] as HostId, 9) });
+    expect(played.gang().end).toMatchObject({ end: "completed" });
   });
 });
 
