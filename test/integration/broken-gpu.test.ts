@@ -3,7 +3,7 @@
  * again when the fault has ended. The machine's driver is a stand-in, mounted for the fleet's processes alone. Skipped by name where there is no root.
  */
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,6 +33,19 @@ clusters:
       - { name: s1, gpus: 1, type: H100 }
 `;
 const JOBS = ["one", "two"];
+/** A rank of a gang whose checkpoint is complete when all ranks have written their part of it. */
+const SAVING_RANK = `
+run="$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN"
+echo "run $ORBWEAVER_ATTEMPT rank $RANK from [$(basename "$ORBWEAVER_CHECKPOINT")]" >> "$1/began"
+save() {
+  touch "$run/part-$RANK.tmp"
+  [ "$RANK" = 0 ] || return 0
+  until [ -e "$run/part-0.tmp" ] && [ -e "$run/part-1.tmp" ] && [ -e "$run/part-2.tmp" ]; do sleep 0.1; done
+  mkdir "$run/step"
+}
+trap save USR1
+while :; do sleep 0.1; done
+`;
 
 let dir = "";
 let driver: StandInDriver | undefined;
@@ -160,6 +173,37 @@ describe.runIf(canStandInDriver())("a broken GPU (needs root)", () => {
     await up();
     await expect.poll(drained).toEqual([]);
     await cli("submit", "--wait", "--gpus", "2", "--", "true");
+  });
+
+  it("has all hosts of a gang write the checkpoint, from which the job goes on, uncharged, when its GPUs are whole again", async () => {
+    const script = join(dir, "rank.sh");
+    writeFileSync(script, SAVING_RANK);
+    const file = join(dir, "wide.yaml");
+    writeFileSync(
+      file,
+      `name: wide
+gang: 3
+constraints: { maxClusters: 2 }
+run:
+  command: [sh, ${script}, ${dir}]
+  checkpoint: { signal: USR1, grace: 1m }
+`,
+    );
+    await cli("submit", file, "--key", "wide");
+    const began = (run: number, checkpoint: string): readonly string[] =>
+      [0, 1, 2].map((rank) => `run ${run} rank ${rank} from [${checkpoint}]`);
+    const said = (): readonly string[] =>
+      existsSync(join(dir, "began"))
+        ? readFileSync(join(dir, "began"), "utf8").trim().split("\n").sort()
+        : [];
+    await expect.poll(said).toEqual(began(1, ""));
+    errorsOn(0);
+    const lost = { host: expect.any(String) as string, end: "failed", cause: "HOST_LOST" };
+    await expect.poll(() => runsOf("wide")).toMatchObject([lost]);
+    errorsOn();
+    await expect.poll(said).toEqual([...began(1, ""), ...began(2, "step")]);
+    expect(await runsOf("wide")).toMatchObject([lost, { end: undefined }]);
+    await cli("kill", "wide");
   });
 
   it("is drained by the driver's own errors; the job on it goes on elsewhere, and the one beside it stays", async () => {
