@@ -17,7 +17,7 @@ import {
   launchWord,
   type FastFailure,
 } from "../agent/health/black-hole.ts";
-import { createGpuCheck, GPU_CHECK_EVERY_MS, type GpuVerdict } from "../agent/health/gpu-check.ts";
+import type { HostGpu } from "../agent/containment/host-gpus.ts";
 import { asDescribed, gpuOrders, ownDrains, type GpuCounts } from "../agent/health/gpu-service.ts";
 import {
   CHECK_FAILED,
@@ -35,10 +35,7 @@ import {
 import { openRests } from "../agent/health/rests.ts";
 import { leftOnGpus, withinPatience } from "../agent/health/left-on-gpus.ts";
 import { asideKeeper, SET_ASIDE, type SeenFleet } from "../agent/health/set-aside.ts";
-import { moveLaunches } from "../agent/health/move-launches.ts";
-import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
-import { askDriver, askProgram, driverView, type DriverView } from "../agent/system/gpu-driver.ts";
-import { openXidLog } from "../agent/system/xid-log.ts";
+import { askProgram } from "../agent/system/gpu-driver.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
 import { nodeFiles } from "../agent/system/node-files.ts";
@@ -67,13 +64,13 @@ import {
 import type { Proven } from "../protocol/word-proof.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import { GPU_DRAIN_RULES } from "../scheduling/ledger/rules/gpu-drains.ts";
+import { checkGpus, faultFinder, ownDriver, textOf, type GpuRounds } from "./gpu-health.ts";
 import type { HealthRules } from "./health-file.ts";
 import type { ServedHost } from "./host-resources.ts";
-import { packageRoot } from "./server/package-root.ts";
 
 export interface HealthWatch {
   /** What this host is opened with: it takes the ends of its launches, and runs the operator's programs around them. */
-  on(host: HostId): Required<Pick<HostSetup, "settled" | "checkLease">>;
+  on(host: HostId): Required<Pick<HostSetup, "settled" | "checkLease" | "findFault">>;
   /** Runs the first check, and then again and again. Returns when the first has ended, and soon all the same where it takes long. */
   begin(served: readonly AgentHost[]): Promise<void>;
   /** What the agent's next heartbeat tells of its GPUs; undefined while there is nothing. */
@@ -117,6 +114,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     );
   };
   let ended = 0;
+  let gpus: GpuRounds | undefined;
   const undrain = async (of: readonly HostId[], prefix: string): Promise<void> => {
     await fleet.undrain(of, prefix);
     ended += of.length;
@@ -173,6 +171,11 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
   return {
     beat: () => withLeft(use(), left),
     on: (host) => ({
+      findFault: faultFinder(() => gpus, {
+        hostGpus: hostGpusOf(host, setup),
+        mostMs: CALL_MS,
+        closing,
+      }),
       settled: (order, report) => {
         if (health?.isSetAside !== true) return;
         const { row, isEvidence } = afterLaunch(rows.get(host) ?? [], launchWord(order, report));
@@ -204,7 +207,9 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       await Promise.all([
         checkByProgram(health.check, told),
         checkDisks(served, setup.minFreeBytes, told),
-        ...(hasGpus(setup) ? [checkGpus(served, { ...told, drainGpus })] : []),
+        ...(hasGpus(setup)
+          ? [checkGpus(served, { ...told, drainGpus, onRounds: (rounds) => (gpus = rounds) })]
+          : []),
       ]);
     },
   };
@@ -265,7 +270,7 @@ function watchUse({ hosts }: HealthSetup, closing: AbortSignal): HealthWatch["be
 
 /** Its GPUs, and how the driver is asked who computes on them: not of instances of MIG, of which it names the whole GPU alone. */
 function lookOf(host: HostId, setup: HealthSetup): Pick<LeaseCheckPorts, "hostGpus" | "driver"> {
-  const hostGpus = setup.hosts.find(({ id }) => id === host)?.gpus ?? [];
+  const hostGpus = hostGpusOf(host, setup);
   const isAsked =
     hasGpus(setup) && hostGpus.length > 0 && hostGpus.every(({ gpu }) => gpu === undefined);
   if (!isAsked) return { hostGpus };
@@ -284,53 +289,8 @@ function lookOf(host: HostId, setup: HealthSetup): Pick<LeaseCheckPorts, "hostGp
   return { hostGpus, driver: { computing, leftOnGpus: (launch) => leftOnGpus(launch, ports) } };
 }
 
-const ownDriver = (): DriverView => driverView(process.env, packageRoot());
-
-const textOf = async (view: DriverView, words: readonly string[]): Promise<string | undefined> =>
-  (await askDriver(view, words))?.text;
-
-async function checkGpus(
-  served: readonly AgentHost[],
-  told: Told & {
-    readonly drainGpus: (out: ReadonlyMap<number, string>, reason: string) => Promise<void>;
-  },
-): Promise<void> {
-  const { clock, closing, onNote } = told;
-  const view = ownDriver();
-  const log =
-    openKernelLog(KERNEL_LOG) ??
-    openXidLog(view, { clock, onNote: (note) => onNote(`${KERNEL_LOG} is not read; ${note}`) });
-  closing.addEventListener("abort", () => log.close(), { once: true });
-  const check = createGpuCheck({
-    ...{ clock, onNote },
-    query: () => textOf(view, ["-q", "-x"]),
-    links: () => textOf(view, ["nvlink", "--status"]),
-    linkErrors: () => textOf(view, ["nvlink", "--errorcounters"]),
-    readLog: () => log.read(),
-  });
-  let broken: readonly number[] | "all" = [];
-  let out: ReadonlyMap<number, string> | "all" = "all";
-  await keepChecking(
-    { prefix: GPU_FAULT, everyMs: GPU_CHECK_EVERY_MS },
-    {
-      ...told,
-      runCheck: async () => {
-        const verdict = await check();
-        if (verdict.kind === "passed") return verdict;
-        ({ gpus: broken, out } = verdict);
-        return { ...verdict, scope: scopeOf(verdict) };
-      },
-      drain: async (reason) => {
-        await (out === "all" ? told.drain(reason) : told.drainGpus(out, reason));
-        void moveLaunches(served, { gpus: broken, reason, onNote });
-      },
-    },
-  );
-}
-
-/** What is out of service, and what jobs leave. */
-const scopeOf = ({ out, gpus }: Extract<GpuVerdict, { readonly kind: "failed" }>): string =>
-  `${out === "all" ? out : [...out.keys()].join()} ${String(gpus)}`;
+const hostGpusOf = (host: HostId, { hosts }: HealthSetup): readonly HostGpu[] =>
+  hosts.find(({ id }) => id === host)?.gpus ?? [];
 
 function fleetOrders({ client, fleet }: HealthSetup) {
   const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));

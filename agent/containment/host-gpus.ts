@@ -9,6 +9,8 @@ export interface HostGpu {
   /** In PCI order, as leases count. */
   readonly index: number;
   readonly uuid: string;
+  /** As the driver names it in the kernel log (`xid.ts`); of an instance of MIG that of its GPU. */
+  readonly busId?: string;
   /** Of an instance of MIG: its GPU, by the place in PCI order. */
   readonly gpu?: number;
   /** e.g. `/dev/nvidia3`, whose number is not the index; of an instance those of its capabilities, too. */

@@ -42,6 +42,19 @@ export type GpuVerdict =
       readonly out: ReadonlyMap<number, string> | "all";
     };
 
+export interface GpuCheck {
+  look(): Promise<GpuVerdict>;
+  /** Hardware faults that the driver has written since then, oldest first; also those that the next look tells of. */
+  faultsSince(sinceBootMs: number): readonly GpuFault[];
+}
+
+export interface GpuFault {
+  readonly busId: string;
+  /** For people. */
+  readonly text: string;
+  readonly sinceBootMs: number;
+}
+
 /** Between two rounds. */
 export const GPU_CHECK_EVERY_MS = 10_000;
 const QUERY_EVERY_MS = 60_000;
@@ -67,17 +80,23 @@ export function createGpuCheck({
   linkErrors,
   readLog,
   onNote,
-}: GpuCheckPorts): () => Promise<GpuVerdict> {
+}: GpuCheckPorts): GpuCheck {
   let held: readonly HeldXid[] = [];
+  let isFresh = false;
   let seen: Seen | undefined;
   let known: readonly string[] = [];
   let most: LinksUp = new Map();
   let errors: LinkErrors | undefined;
-  return async () => {
+  const read = (): void => {
     const fresh = faultsIn(readLog(), clock.sinceBootMs(), onNote);
     held = [...held, ...fresh].filter(({ untilMs }) => untilMs > clock.sinceBootMs());
+    isFresh ||= fresh.length > 0;
+  };
+  const look = async (): Promise<GpuVerdict> => {
+    read();
     const nowMs = clock.elapsedMs();
-    if (seen === undefined || fresh.length > 0 || nowMs - seen.atMs >= QUERY_EVERY_MS) {
+    if (seen === undefined || isFresh || nowMs - seen.atMs >= QUERY_EVERY_MS) {
+      isFresh = false;
       // At once, because a driver that hangs is waited for by each of them.
       const [status, counters, asked] = await Promise.all([
         links().catch(() => undefined),
@@ -93,6 +112,19 @@ export function createGpuCheck({
     }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
     return verdictOf(seen, held, known);
+  };
+  return {
+    look,
+    faultsSince: (sinceBootMs) => {
+      read();
+      return held
+        .map(({ busId, xid, untilMs }) => ({
+          ...{ busId, text: `GPU ${busId}: ${xidText(xid)}` },
+          sinceBootMs: untilMs - HOLD_MS,
+        }))
+        .filter((fault) => fault.sinceBootMs >= sinceBootMs)
+        .sort((a, b) => a.sinceBootMs - b.sinceBootMs);
+    },
   };
 }
 

@@ -40,6 +40,8 @@ export interface HealthCheckPorts {
   drain(reason: string): Promise<void>;
   /** Ends the drains of the agent's hosts whose reasons begin so. */
   undrain(prefix: string): Promise<void>;
+  /** Takes a way to have a round at once, after the one that is under way; its end is that of the round. */
+  readonly onRound?: (again: () => Promise<unknown>) => void;
   /** How many drains of the agent's, of any kind, have ended: a host that had one of another kind lacks this check's. */
   ended(): number;
 }
@@ -105,10 +107,13 @@ export async function keepChecking(check: RepeatedCheck, ports: HealthCheckPorts
       return false;
     }
   };
-  const first = round();
+  let last: Promise<boolean> = Promise.resolve(true);
+  const next = (): Promise<boolean> => (last = last.then(round));
+  const first = next();
+  ports.onRound?.(next);
   void (async () => {
     let unheard = 0;
-    for (let isHeard = await first; !closing.aborted; isHeard = await round()) {
+    for (let isHeard = await first; !closing.aborted; isHeard = await next()) {
       unheard = isHeard ? 0 : unheard + 1;
       const tellAgainMs = TELL_AGAIN_MS * 2 ** Math.min(unheard - 1, MOST_DOUBLINGS);
       await clock.pause(isHeard ? everyMs : Math.min(everyMs, tellAgainMs), closing);

@@ -11,6 +11,7 @@ import { MARKS_ALONE, type Containment } from "../containment/container.ts";
 import type { HostGpu } from "../containment/host-gpus.ts";
 import type { HostResources } from "../containment/limits.ts";
 import type { CheckLease } from "../health/lease-checks.ts";
+import type { FindLaunchFault } from "../health/launch-fault.ts";
 import { failure } from "../system/failures.ts";
 import {
   batchDir,
@@ -49,6 +50,8 @@ export interface AgentHost {
   readonly settled?: (order: RunOrder, report: RunReport) => void;
   /** The operator's programs around each launch. */
   readonly checkLease?: CheckLease;
+  /** Absent where nobody looks at the host's GPUs. */
+  readonly findFault?: FindLaunchFault;
   /** Settled when the tokens are known; `tokens.isReady` says whether they are. */
   readonly ready: Promise<void>;
   /** Launches without a report, by `runKey`. */
@@ -70,6 +73,7 @@ export interface HostSetup extends HostPlace {
   readonly jobUid?: AgentHost["jobUid"];
   readonly settled?: AgentHost["settled"];
   readonly checkLease?: CheckLease;
+  readonly findFault?: AgentHost["findFault"];
   /** Asks the fleet for the tokens where the folder holds none; never fails. By default a missing file is that of a new host. */
   readonly heal?: (host: Pick<AgentHost, "id" | "gpuCount" | "tokens">) => Promise<void>;
 }
@@ -85,6 +89,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     jobUid,
     settled,
     checkLease,
+    findFault,
     heal,
     ...place
   } = setup;
@@ -107,6 +112,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     ...(jobUid !== undefined && { jobUid }),
     ...(settled !== undefined && { settled }),
     ...(checkLease !== undefined && { checkLease }),
+    ...(findFault !== undefined && { findFault }),
     owner: owner ?? ownerName([layout.dir]),
     open: new Map(),
     newestBatch: new Map(),

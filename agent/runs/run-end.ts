@@ -128,6 +128,7 @@ export async function settleRun(
   }
   const container = readContainer(disk, files);
   const memory = memoryOf(container, system.groups);
+  const fault = await faultUnder(host, run, phase);
   const nowMs = system.clock.nowMs();
   const report =
     stored === undefined
@@ -138,6 +139,7 @@ export async function settleRun(
           stop: readJson<StopNote>(disk, files.stop),
           bootId: system.processes.bootId(),
           memory,
+          fault,
           nowMs,
         });
   try {
@@ -176,6 +178,20 @@ async function runEpilogue({ id, checkLease }: AgentHost, run: LocalRun): Promis
     );
 }
 
+/** Of a launch that has completed nobody asks: every rank of it has ended with 0. */
+async function faultUnder(
+  { findFault }: AgentHost,
+  { stored }: LocalRun,
+  phase: FinalPhase,
+): Promise<Facts["fault"]> {
+  const { startedAtMs, ranks = [] } = ("status" in phase && phase.status) || {};
+  if (findFault === undefined || stored === undefined || startedAtMs === undefined)
+    return undefined;
+  const isGood =
+    stored.order.taskBatch === undefined && ranks.every(({ end }) => end?.exitCode === 0);
+  return isGood ? undefined : await findFault(gpuIds(maskOn(stored.order)), startedAtMs);
+}
+
 /** Counted in the group, which stays until the report is written: whoever settles after a crash reads the same. */
 function memoryOf(container: Container, groups: Groups): Facts["memory"] {
   const limit = "memory" in container ? container.memory : undefined;
@@ -186,7 +202,7 @@ function memoryOf(container: Container, groups: Groups): Facts["memory"] {
 function reportOf(
   host: AgentHost,
   run: LocalRun,
-  known: Pick<Facts, "order" | "phase" | "stop" | "bootId" | "memory" | "nowMs">,
+  known: Pick<Facts, "order" | "phase" | "stop" | "bootId" | "memory" | "fault" | "nowMs">,
 ): RunReport {
   const { files, leaseId } = run;
   const { files: disk } = run.system;

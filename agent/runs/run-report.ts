@@ -1,7 +1,7 @@
 /**
  * @file Finds how a launch ended, from the notes of the shim and the agent. Pure.
  *
- * The first that holds: the time limit; a rank that ended badly before a stop was ordered; all ranks ended with 0 before any
+ * The first that holds: the time limit; a rank that ended badly before a stop was ordered (of a broken GPU that is the host's failure); all ranks ended with 0 before any
  * was told to (a run that ends during an order has ended); a fence; a stop; a shim that vanished without a final status.
  * The exit status of a rank after TERM is ignored: a trainer that saves and exits with 0 has not completed its work.
  */
@@ -19,6 +19,7 @@ import type {
 import { amountText } from "../../domain/job/job-resources.ts";
 import type { MemoryUse } from "../ports/groups.ts";
 import type { RankFailure, RankGroupStatus, StopNote } from "../folder/launch-files.ts";
+import { FAULT_AFTER_MS, FAULT_BEFORE_MS, type LaunchFault } from "../health/launch-fault.ts";
 import type { FinalPhase } from "./local-run.ts";
 
 export interface Facts {
@@ -33,6 +34,8 @@ export interface Facts {
   readonly stepMs?: number | undefined;
   /** What NCCL has loaded of the plugin here; absent when unknown. */
   readonly ncclPlugins?: NcclPlugins | undefined;
+  /** Of its GPUs, where the driver has told of one. */
+  readonly fault?: LaunchFault | undefined;
   /** Of the launch's group, where its memory is limited. */
   readonly memory?: (MemoryUse & { readonly limitBytes: number }) | undefined;
   lastLines(rank: number): string;
@@ -78,7 +81,7 @@ export function verdict(
     return { end: "failed", cause: { code: "TIME_LIMIT", message, atMs: limitAtMs } };
   }
   if (failure !== undefined && (stop === undefined || failure.atMs < stop.atMs)) {
-    return { end: "failed", cause: failureCause(facts, failure) };
+    return { end: "failed", cause: failureUnder(facts, failure, status) };
   }
   const termAtMs = stop?.termAtMs ?? Infinity;
   const isComplete =
@@ -88,7 +91,7 @@ export function verdict(
   if (stop?.cutOffMs !== undefined) return cutOff(order, stop, stop.cutOffMs);
   if (stop?.isHostFault === true)
     return { end: "failed", cause: { code: "HOST_LOST", message: stop.reason, atMs: stop.atMs } };
-  if (stop !== undefined) return stopped(stop.reason, stop.atMs);
+  if (stop !== undefined) return faultCause(facts, status, stop) ?? stopped(stop.reason, stop.atMs);
   return { end: "failed", cause: lostCause(facts) };
 }
 
@@ -96,6 +99,45 @@ const stopped = (reason: string, atMs: number): Pick<RunReport, "end" | "cause">
   end: "stopped",
   cause: { code: "STOPPED", message: reason, atMs },
 });
+
+/**
+ * A launch that is stopped, as because another host of its gang has failed: of a GPU that broke here those often fail first.
+ */
+function faultCause(
+  { fault, order }: Facts,
+  status: RankGroupStatus | undefined,
+  { atMs }: { readonly atMs: number },
+): Pick<RunReport, "end" | "cause"> | undefined {
+  if (fault === undefined || !isDuring(fault, status, atMs)) return undefined;
+  const message = `${order.jobName} was stopped on ${order.host} after a GPU of it broke: ${fault.text}`;
+  return {
+    end: "failed",
+    cause: { code: "HOST_LOST", message, atMs: Math.min(fault.atMs, atMs) },
+  };
+}
+
+/** What its own processes cannot have caused. */
+function failureUnder(
+  facts: Facts,
+  failure: RankFailure,
+  status: RankGroupStatus | undefined,
+): RunCause {
+  const cause = failureCause(facts, failure);
+  const { fault } = facts;
+  const isProcess = cause.code === "PROCESS_EXITED" || cause.code === "PROCESS_SIGNALLED";
+  if (!isProcess || fault === undefined || !isDuring(fault, status, cause.atMs)) return cause;
+  const message = `${cause.message}, after a GPU of it broke: ${fault.text}`;
+  return { ...cause, code: "HOST_LOST", message, atMs: Math.min(fault.atMs, cause.atMs) };
+}
+
+const isDuring = (
+  { atMs }: LaunchFault,
+  status: RankGroupStatus | undefined,
+  endedAtMs: number,
+): boolean =>
+  status?.startedAtMs !== undefined &&
+  atMs >= status.startedAtMs - FAULT_BEFORE_MS &&
+  atMs <= endedAtMs + FAULT_AFTER_MS;
 
 function cutOff(
   { host, jobName }: RunOrder,

@@ -7,6 +7,7 @@
 
 import { join } from "node:path";
 import type { HostGpu } from "../containment/host-gpus.ts";
+import { plainBusId } from "../../domain/fleet/xid.ts";
 import { namesIn, textOf } from "./system-files.ts";
 
 /** The driver's, in every Linux. */
@@ -25,7 +26,7 @@ export function gpuNodes({ proc = "/proc", sys = "/sys" } = {}): readonly HostGp
       ? []
       : [
           {
-            ...{ index, uuid, nodes: [`/dev/nvidia${minor}`] },
+            ...{ index, uuid, busId: plainBusId(busId), nodes: [`/dev/nvidia${minor}`] },
             devices: [`${major}:${minor}`, ...displayDevices(sys, busId)],
           },
         ];

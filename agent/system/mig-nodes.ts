@@ -42,6 +42,7 @@ export function migNodes(
     if (major === undefined || minors.length < 2) return [];
     return [
       {
+        ...parent,
         ...{ index, uuid, gpu },
         nodes: [...parent.nodes, ...minors.map((minor) => `/dev/nvidia-caps/nvidia-cap${minor}`)],
         devices: [...parent.devices, ...minors.map((minor) => `${major}:${minor}`)],

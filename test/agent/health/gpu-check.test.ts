@@ -44,7 +44,7 @@ function machine(answers: string | Error | undefined = SOUND) {
     ...{ nowMs: 1_000, answer: answers, asked: 0 },
     ...{ links: linkStatus([18, 18]), linkErrors: "" },
   };
-  const check = createGpuCheck({
+  const { look, faultsSince } = createGpuCheck({
     clock: { ...nodeClock, sinceBootMs: () => state.nowMs, elapsedMs: () => state.nowMs },
     query: () => {
       state.asked += 1;
@@ -58,7 +58,13 @@ function machine(answers: string | Error | undefined = SOUND) {
     readLog: () => log?.read() ?? [],
     onNote: (note) => notes.push(note),
   });
-  return { state, notes, check, write: (text: string) => appendFileSync(file, text) };
+  return {
+    state,
+    notes,
+    check: look,
+    faultsSince,
+    write: (text: string) => appendFileSync(file, text),
+  };
 }
 
 describe("the check of GPUs", () => {
