@@ -113,6 +113,7 @@ export interface AgentSetup {
   readonly images?: Images;
   readonly gpus?: readonly HostGpu[];
   readonly checkLease?: CheckLease;
+  readonly findFault?: AgentHost["findFault"];
   readonly owner?: string;
 }
 
@@ -129,6 +130,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
       ...(setup.owner !== undefined && { owner: setup.owner }),
       ...(setup.gpus !== undefined && { gpus: setup.gpus }),
       ...(setup.checkLease !== undefined && { checkLease: setup.checkLease }),
+      ...(setup.findFault !== undefined && { findFault: setup.findFault }),
       ...(setup.settled !== undefined && { settled: setup.settled }),
     },
     nodeSystem,

@@ -233,4 +233,24 @@ run:
       ]);
     expect(await runsOf(sound)).toEqual([{ host: MACHINE, mask: 2, end: undefined }]);
   });
+
+  it("is to blame where a job fails of it before anybody has looked: the job is not charged, and does not come back", async () => {
+    for (const key of JOBS) await cli("kill", key);
+    await cli("drain", "spare/s1");
+    await cli("submit", "--key", "fails", "--gpus", "1", "--", "sleep", "3600");
+    await expect.poll(() => runsOf("fails")).toMatchObject([{ host: MACHINE, end: undefined }]);
+    await cli("undrain", "spare/s1");
+    const [pid = 0] = await vi.waitUntil(() => {
+      const pids = pidsWith("ORBWEAVER_JOB_ID=fails");
+      return pids.length > 0 && pids;
+    });
+
+    driver?.log("NVRM: Xid (PCI:0000:28:00): 48, pid=4242, DBE in a page");
+    kill(pid);
+
+    await expect
+      .poll(() => runsOf("fails"))
+      .toMatchObject([{ host: MACHINE, mask: 2, cause: "HOST_LOST" }, { host: "spare/s1" }]);
+    await expect.poll(drained).toMatchObject([{ id: MACHINE, isDrained: true }]);
+  });
 });

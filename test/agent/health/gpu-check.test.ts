@@ -168,6 +168,21 @@ describe("the check of GPUs", () => {
     });
   });
 
+  it("tells of faults since a time before its next look does, which then asks the driver", async () => {
+    const { state, check, faultsSince, write } = machine();
+    await check();
+    write(kernelLine(79, 900) + kernelLine(48, 1_200, "0000:18:00") + kernelLine(31, 1_300));
+    const first = { busId: "0:28:00", sinceBootMs: 900 };
+    const second = { busId: "0:18:00", sinceBootMs: 1_200 };
+    expect(faultsSince(0)).toMatchObject([first, second]);
+    expect(faultsSince(901)).toMatchObject([second]);
+    expect(faultsSince(1_201)).toEqual([]);
+    expect(await check()).toMatchObject({ kind: "failed", gpus: [0, 1] });
+    expect(state.asked).toBe(2);
+    await check();
+    expect(state.asked).toBe(2);
+  });
+
   it("asks the driver once a minute where nothing happens", async () => {
     const { state, check } = machine();
     for (let round = 0; round < 12; round += 1) {

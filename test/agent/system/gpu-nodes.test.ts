@@ -27,8 +27,8 @@ const PAIR = { "0000:65:00.0": saying(B, "0"), "0000:18:00.0": saying(A, "2") };
 it("GPUs are in PCI order, with their nodes and the numbers of these", () => {
   const proc = driver(PAIR);
   expect(gpuNodes({ proc, sys: folder() })).toEqual([
-    { index: 0, uuid: A, nodes: ["/dev/nvidia2"], devices: ["195:2"] },
-    { index: 1, uuid: B, nodes: ["/dev/nvidia0"], devices: ["195:0"] },
+    { index: 0, uuid: A, busId: "0:18:00", nodes: ["/dev/nvidia2"], devices: ["195:2"] },
+    { index: 1, uuid: B, busId: "0:65:00", nodes: ["/dev/nvidia0"], devices: ["195:0"] },
   ]);
 });
 

@@ -71,6 +71,7 @@ describe("instances of MIG", () => {
       ].map(({ gpu, at, minor, caps }, index) => ({
         index,
         gpu,
+        busId: ["0:18:00", "0:28:00"][gpu],
         uuid: migUuid(gpu, at),
         nodes: [`/dev/nvidia${minor}`, ...caps.map((cap) => `/dev/nvidia-caps/nvidia-cap${cap}`)],
         devices: [`195:${minor}`, ...caps.map((cap) => `235:${cap}`)],
