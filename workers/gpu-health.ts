@@ -47,7 +47,7 @@ export async function checkGpus(
     openXidLog(view, { clock, onNote: (note) => onNote(`${KERNEL_LOG} is not read; ${note}`) });
   closing.addEventListener("abort", () => log.close(), { once: true });
   const check = createGpuCheck({
-    ...{ clock, onNote },
+    ...{ clock, onNote, places: placesOf(served) },
     query: () => textOf(view, ["-q", "-x"]),
     links: () => textOf(view, ["nvlink", "--status"]),
     linkErrors: () => textOf(view, ["nvlink", "--errorcounters"]),
@@ -73,6 +73,16 @@ export async function checkGpus(
     },
   );
 }
+
+/** Whole GPUs, also of instances of MIG. */
+const placesOf = (served: readonly AgentHost[]): ReadonlyMap<string, number> =>
+  new Map(
+    served.flatMap(({ gpus = [] }) =>
+      gpus.flatMap(({ busId, index, gpu = index }) =>
+        busId === undefined ? [] : [[busId, gpu] as const],
+      ),
+    ),
+  );
 
 /** What is out of service, and what jobs leave. */
 const scopeOf = ({ out, gpus }: Extract<GpuVerdict, { readonly kind: "failed" }>): string =>

@@ -81,6 +81,8 @@ export interface StoredOrder {
   readonly masterPort?: number;
   /** The build of the collectives plugin when the launch was prepared; it stays as first reported. */
   readonly tuner?: string;
+  /** The ids of its GPUs when it was prepared, where the machine said them. */
+  readonly gpuUuids?: readonly string[];
 }
 
 export interface LaunchPlan {

@@ -21,6 +21,8 @@ import type { KernelRecord } from "../system/kernel-log.ts";
 
 export interface GpuCheckPorts {
   readonly clock: Clock;
+  /** Of each GPU, by its bus address, as the agent's hosts count them; empty where that is not known, and the order of the driver's answer counts. */
+  readonly places: ReadonlyMap<string, number>;
   /** The driver's answer to `-q -x`; undefined where there is no driver. Fails where it does. */
   query(): Promise<string | undefined>;
   /** The answer of `nvidia-smi nvlink --status`, which not every driver has. */
@@ -75,6 +77,7 @@ interface Seen {
 
 export function createGpuCheck({
   clock,
+  places,
   query,
   links,
   linkErrors,
@@ -111,7 +114,7 @@ export function createGpuCheck({
       seen = withLinks(asked, { most, now });
     }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
-    return verdictOf(seen, held, known);
+    return verdictOf(seen, held, { known, placed: places });
   };
   return {
     look,
@@ -178,10 +181,15 @@ const withLinks = (seen: Seen, links: { readonly most: LinksUp; readonly now: Li
 function verdictOf(
   { conditions, failure }: Seen,
   held: readonly HeldXid[],
-  known: readonly string[],
+  {
+    known,
+    placed,
+  }: { readonly known: readonly string[]; readonly placed: GpuCheckPorts["places"] },
 ): GpuVerdict {
-  const places = new Map(conditions.map(({ busId }, place) => [busId, place]));
-  const missing = failure === undefined ? known.filter((busId) => !places.has(busId)) : [];
+  const answered = new Map(conditions.map(({ busId }, place) => [busId, place]));
+  // An answer without one of the GPUs would move the others' places.
+  const places = placed.size > 0 ? placed : answered;
+  const missing = failure === undefined ? known.filter((busId) => !answered.has(busId)) : [];
   const broken: readonly Found[] = [
     ...(failure === undefined ? [] : [{ text: failure, place: undefined }]),
     ...missing.map((busId) => ({ text: `GPU ${busId} is gone`, place: undefined })),
@@ -190,13 +198,17 @@ function verdictOf(
       place: places.get(busId),
       isBeyond: !isOfOneGpu(xid),
     })),
-    ...conditions.flatMap(({ busId, faults }, place) =>
-      faults.map((fault) => ({ text: `GPU ${busId}: ${fault}`, place })),
+    ...conditions.flatMap(({ busId, faults }) =>
+      faults.map((fault) => ({ text: `GPU ${busId}: ${fault}`, place: places.get(busId) })),
     ),
   ];
-  const limited: readonly Found[] = conditions.flatMap(({ busId, limits, beyond }, place) => [
-    ...limits.map((limit) => ({ text: `GPU ${busId}: ${limit}`, place })),
-    ...beyond.map((limit) => ({ text: `GPU ${busId}: ${limit}`, place, isBeyond: true })),
+  const limited: readonly Found[] = conditions.flatMap(({ busId, limits, beyond }) => [
+    ...limits.map((limit) => ({ text: `GPU ${busId}: ${limit}`, place: places.get(busId) })),
+    ...beyond.map((limit) => ({
+      text: `GPU ${busId}: ${limit}`,
+      place: places.get(busId),
+      isBeyond: true,
+    })),
   ]);
   const found = [...broken, ...limited];
   const texts = [...new Set(found.map(({ text }) => text))];

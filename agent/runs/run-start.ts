@@ -27,6 +27,7 @@ import { failure } from "../system/failures.ts";
 import type { ContactStore } from "../presence/contact-store.ts";
 import { ownCommand } from "../system/own-command.ts";
 import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.ts";
+import { gpuRefusal, ownUuids } from "./own-gpus.ts";
 import { inImage, pickedTool, type ImagePorts } from "./image-plan.ts";
 import { noWorkdir } from "./prepare-step.ts";
 import { phaseOf, type LocalRun } from "./local-run.ts";
@@ -81,17 +82,27 @@ export async function prepare(
       stopRun(host, lower, { reason, isCheckpointFirst: false }),
     ),
   );
+  refuseGpus(host, order, run);
   if (run.stored === undefined) {
+    const gpuUuids = ownUuids(host, order);
     const masterPort = order.gang[0]?.host === host.id ? await host.system.freePort() : undefined;
     const tuner = isTuningWanted(order) ? findTunerPlugin(ports.env, host.system.files) : undefined;
     run.stored = {
       order,
       ...(masterPort !== undefined && { masterPort }),
       ...(tuner !== undefined && { tuner: tuner.digest }),
+      ...(gpuUuids !== undefined && { gpuUuids }),
     } satisfies StoredOrder;
     storeOrder(host, run);
   }
   return run.stored.masterPort;
+}
+
+/** After launches with lower tokens have ended, which may have had these GPUs. */
+function refuseGpus(host: AgentHost, order: RunOrder, run: LocalRun): void {
+  const why = gpuRefusal(host, order, run);
+  if (why === undefined) return;
+  throw failure("HOST_REFUSED", `${host.id} refuses ${order.leaseId} of ${order.jobName}: ${why}.`);
 }
 
 /** A host that has lost its tokens waits for the fleet's word before it admits any. */

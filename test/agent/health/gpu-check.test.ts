@@ -35,7 +35,10 @@ const linkStatus = (up: readonly number[]): string =>
     .join("");
 
 /** A machine whose clock, driver and kernel log (a file) a test sets. */
-function machine(answers: string | Error | undefined = SOUND) {
+function machine(
+  answers: string | Error | undefined = SOUND,
+  places: ReadonlyMap<string, number> = new Map(),
+) {
   const file = join(folder(), "kmsg");
   writeFileSync(file, "");
   const notes: string[] = [];
@@ -45,6 +48,7 @@ function machine(answers: string | Error | undefined = SOUND) {
     ...{ links: linkStatus([18, 18]), linkErrors: "" },
   };
   const { look, faultsSince } = createGpuCheck({
+    places,
     clock: { ...nodeClock, sinceBootMs: () => state.nowMs, elapsedMs: () => state.nowMs },
     query: () => {
       state.asked += 1;
@@ -181,6 +185,21 @@ describe("the check of GPUs", () => {
     expect(state.asked).toBe(2);
     await check();
     expect(state.asked).toBe(2);
+  });
+
+  it("names GPUs by the places that the agent's hosts know, where the driver's answer lacks some of them", async () => {
+    const places = new Map([
+      ["0:18:00", 1],
+      ["0:28:00", 3],
+    ]);
+    const { check } = machine(broken, places);
+    expect(await check()).toMatchObject({ kind: "failed", gpus: [3] });
+    const log = machine(SOUND, places);
+    await log.check();
+    log.write(kernelLine(48, 900, "0000:18:00"));
+    expect(await log.check()).toMatchObject({ gpus: [1], out: new Map([[1, /Xid 48/]]) });
+    log.write(kernelLine(48, 950, "0000:99:00"));
+    expect(await log.check()).toMatchObject({ gpus: "all", out: "all" });
   });
 
   it("asks the driver once a minute where nothing happens", async () => {
