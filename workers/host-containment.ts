@@ -22,6 +22,9 @@ export function hostContainment(
 ): { readonly containment: Containment; readonly word: string } {
   const found = findContainment(containers);
   const hasIds = hosts.every(({ gpus = [] }) => gpus.length > 0);
-  const containment = hasIds ? withGpuWall(found, { native }) : found;
+  const hasDevices = hosts.every(({ gpus = [] }) =>
+    gpus.every(({ devices }) => devices.length > 0),
+  );
+  const containment = hasIds && hasDevices ? withGpuWall(found, { native }) : found;
   return { containment, word: containmentWord(containment, hasIds) };
 }

@@ -7,6 +7,7 @@
 
 import { join } from "node:path";
 import type { HostGpu } from "../containment/host-gpus.ts";
+import type { MachineGpu } from "../../domain/fleet/parse-device-query.ts";
 import { plainBusId } from "../../domain/fleet/xid.ts";
 import { namesIn, textOf } from "./system-files.ts";
 
@@ -33,6 +34,24 @@ export function gpuNodes({ proc = "/proc", sys = "/sys" } = {}): readonly HostGp
   });
   // Half a list would move the others' indices.
   return gpus.length === busIds.length ? gpus : [];
+}
+
+/**
+ * The same by the driver's answer, where its files do not say them, as in some containers and virtual machines: ids, and no devices, so that there is no wall.
+ * None where one has no id.
+ */
+export function namedGpus(gpus: readonly MachineGpu[]): readonly HostGpu[] {
+  const named = gpus.flatMap(({ uuid, busId }, index): readonly HostGpu[] =>
+    uuid === undefined
+      ? []
+      : [
+          {
+            ...{ index, uuid, nodes: [], devices: [] },
+            ...(busId !== undefined && { busId: plainBusId(busId) }),
+          },
+        ],
+  );
+  return named.length === gpus.length ? named : [];
 }
 
 function displayDevices(sys: string, busId: string): readonly string[] {

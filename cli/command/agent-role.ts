@@ -10,7 +10,7 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { driverView } from "../../agent/system/gpu-driver.ts";
-import { gpuNodes } from "../../agent/system/gpu-nodes.ts";
+import { gpuNodes, namedGpus } from "../../agent/system/gpu-nodes.ts";
 import { isDivided, migNodes } from "../../agent/system/mig-nodes.ts";
 import type { HostGpu } from "../../agent/containment/host-gpus.ts";
 import { machineDevices, type MachineDevices } from "../../agent/system/machine-devices.ts";
@@ -147,8 +147,11 @@ function differencesHere(
   return shown === undefined || host === undefined ? [] : machineDifferences(host, shown);
 }
 
-const gpusOf = ({ gpuType }: HostShape, { gpus }: MachineDevices): readonly HostGpu[] =>
-  isDivided(gpus) ? migNodes(gpus, gpuNodes(), { type: gpuType }) : gpuNodes();
+function gpusOf({ gpuType }: HostShape, { gpus }: MachineDevices): readonly HostGpu[] {
+  const whole = gpuNodes();
+  if (isDivided(gpus)) return migNodes(gpus, whole, { type: gpuType });
+  return whole.length > 0 ? whole : namedGpus(gpus);
+}
 
 interface Served {
   readonly cluster: ClusterShape;

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { gpuNodes } from "../../../agent/system/gpu-nodes.ts";
+import { gpuNodes, namedGpus } from "../../../agent/system/gpu-nodes.ts";
 import { folder, removeFolders } from "../fixture.ts";
 
 afterEach(removeFolders);
@@ -65,4 +65,14 @@ it("half a list is none: the others' indices would be wrong", () => {
       proc: driver({ "0000:18:00.0": saying("GPU-????????-????-????-????-????????????", "0") }),
     }),
   ).toEqual([]);
+});
+
+it("GPUs have the ids of the driver's answer where its files say none, and no devices", () => {
+  const gpu = { device: "NVIDIA H100 80GB HBM3", instances: [] };
+  const first = { ...gpu, uuid: A, busId: "00000000:18:00.0" };
+  expect(namedGpus([first, { ...gpu, uuid: B }])).toEqual([
+    { index: 0, uuid: A, busId: "0:18:00", nodes: [], devices: [] },
+    { index: 1, uuid: B, nodes: [], devices: [] },
+  ]);
+  expect(namedGpus([first, gpu])).toEqual([]);
 });
