@@ -74,12 +74,12 @@ export function believedKeys(
   return () => read() ?? [];
 }
 
-const operatorsFile = (env: Environment): string =>
-  join(dirname(keyFiles("fleet", env).publicFile), "operators.pub");
+const listFile = (name: "operators" | "withdrawn", env: Environment): string =>
+  join(dirname(keyFiles("fleet", env).publicFile), `${name}.pub`);
 
 /** Who gives orders to fleets and to jobs of others: the user of this process, and whom `operators.pub` lists. At this moment. */
 export function operatorKeys(env: Environment = process.env): () => readonly string[] {
-  const listed = believedKeys({ publicFile: operatorsFile(env) });
+  const listed = believedKeys({ publicFile: listFile("operators", env) });
   const read = rereading(identityFile(env), () => ownIdentity(env).publicKey);
   // An identity that cannot be read signs nothing, and must not keep a fleet from judging what others have signed.
   const own = (): string | undefined => {
@@ -96,12 +96,35 @@ export function operatorKeys(env: Environment = process.env): () => readonly str
   };
 }
 
+/** Whose orders nobody of the control plane obeys, not even about jobs that they have signed. At this moment. */
+export const withdrawnKeys = (env: Environment = process.env): (() => readonly string[]) =>
+  believedKeys({ publicFile: listFile("withdrawn", env) });
+
+interface ListChange {
+  readonly add?: string;
+  readonly remove?: string;
+}
+
+interface KeyList {
+  readonly file: string;
+  readonly keys: readonly string[];
+}
+
 /** Changes the list beside the own key. Throws BAD_INPUT for what is no key, NOT_FOUND for one that is to go and is not listed. */
-export function changeOperators(
-  { add, remove }: { readonly add?: string; readonly remove?: string },
-  env: Environment = process.env,
-): { readonly file: string; readonly keys: readonly string[] } {
-  const file = operatorsFile(env);
+export const changeOperators = (change: ListChange, env: Environment = process.env): KeyList =>
+  changeList(listFile("operators", env), change);
+
+/** The same of withdrawn keys. The own identity is none: its user would give no order any more. */
+export function changeWithdrawn(change: ListChange, env: Environment = process.env): KeyList {
+  if (change.add !== undefined && change.add === ownIdentity(env).publicKey)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${change.add} is your own key. Move ${identityFile(env)} away first: another is made then`,
+    );
+  return changeList(listFile("withdrawn", env), change);
+}
+
+function changeList(file: string, { add, remove }: ListChange): KeyList {
   const before = publicKeysIn(file) ?? [];
   if (add !== undefined && parsePublicKey(add) === undefined)
     throw new OrbweaverError(

@@ -9,7 +9,7 @@
 import { sealProblem, type KeysInUse, type SealFlaw } from "../protocol/seal.ts";
 import { digestOf, hasSigned } from "../access/word-signature.ts";
 import { provenSigner } from "../access/job-proof.ts";
-import { believedKeys, operatorKeys, wordKeyFiles } from "../access/role-keys.ts";
+import { believedKeys, operatorKeys, withdrawnKeys, wordKeyFiles } from "../access/role-keys.ts";
 import {
   NO_PROOF,
   parseProof,
@@ -26,6 +26,8 @@ import {
 export interface WordTrust {
   /** Of a role, at this moment; of users, the operators'. */
   readonly keysOf: (role: Speaker) => readonly string[];
+  /** Of users, whatever they have signed. At this moment. */
+  readonly withdrawn: () => readonly string[];
   /** The deployment lets everybody speak who reaches the namespace (`trust: namespace`). */
   readonly isEverybodyTrusted: boolean;
   /** Of the payloads, where there are any: what is not encrypted is not heard, whoever is trusted. */
@@ -42,6 +44,7 @@ export function wordTrust(env: Environment = process.env, payloadKeys?: KeysInUs
   keys.set(USER, operatorKeys(env));
   return {
     keysOf: (role) => keys.get(role)?.() ?? [],
+    withdrawn: withdrawnKeys(env),
     isEverybodyTrusted: env["ORBWEAVER_TRUST"] === "namespace",
     ...(payloadKeys !== undefined && { payloadKeys }),
   };
@@ -90,13 +93,15 @@ async function problemOf(trust: WordTrust, word: Heard): Promise<string | undefi
 }
 
 async function proofProblem(
-  { keysOf }: WordTrust,
+  { keysOf, withdrawn }: WordTrust,
   { workflowId, signal, proof: text, value, submitted }: Heard,
 ): Promise<string | undefined> {
   const proof = parseProof(text);
   if (proof === undefined) return text === undefined ? UNSIGNED : NO_PROOF;
   const { role, key } = proof;
   if (speakersOf(signal)?.includes(role) === false) return `role ${role} does not say ${signal}`;
+  if (role === USER && withdrawn().includes(key))
+    return `it is signed with ${key}, which was withdrawn; \`orbweaver keys withdrawn\` on the machines of the fleet's and the jobs' workers lists such keys`;
   const isBelieved =
     keysOf(role).includes(key) ||
     (role === USER && provenSigner(submitted, { jobId: workflowId, keys: [key] }) !== undefined);

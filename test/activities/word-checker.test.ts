@@ -8,6 +8,7 @@ import { signJob } from "../../access/job-proof.ts";
 import { ownIdentity } from "../../access/own-identity.ts";
 import {
   changeOperators,
+  changeWithdrawn,
   revokeRoleKey,
   rotateRoleKeys,
   wordKeyFiles,
@@ -188,6 +189,21 @@ describe("orders", () => {
     expect(await checked(orderBy("ada"), "bob")).toBe(false);
     expect(await checked(orderBy("ada"))).toBe(false);
     expect(await checked(orderBy("operator", "train-8"))).toBe(false);
+  });
+
+  it("are not believed of a key that was withdrawn: neither a submitter's to its job nor an operator's", async () => {
+    const [ada, carl] = ["ada", "carl"].map((name) => ownIdentity(userOf(name)).publicKey);
+    changeOperators({ add: carl ?? "" }, env);
+    for (const add of [ada ?? "", carl ?? ""]) changeWithdrawn({ add }, env);
+    expect(await checked(orderBy("ada"), "ada")).toBe(false);
+    expect(await checked(orderBy("carl"))).toBe(false);
+    expect(await checked(orderBy("operator"))).toBe(true);
+    changeWithdrawn({ remove: ada ?? "" }, env);
+    expect(await checked(orderBy("ada"), "ada")).toBe(true);
+    const own = ownIdentity(userOf("operator")).publicKey;
+    expect(() => changeWithdrawn({ add: own }, { ...env, ...userOf("operator") })).toThrow(
+      /is your own key/,
+    );
   });
 
   it("are believed of a key that the operators' list has, from the next order on", async () => {

@@ -3,7 +3,8 @@
  * without a restart of an agent. Each refusal has its line in the audit.
  */
 
-import { mkdtempSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { Client } from "@temporalio/client";
+import { copyFileSync, mkdtempSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -12,11 +13,13 @@ import type { DisbelievedSender } from "../../client/disbelieved.ts";
 import { openCronClient } from "../../client/cron-client.ts";
 import { openServiceClient } from "../../client/index.ts";
 import { openUserSession, type UserSession } from "../../client/session.ts";
-import { makeRoleKeys, apiKeyFiles } from "../../access/role-keys.ts";
+import { apiKeyFiles, changeWithdrawn, makeRoleKeys } from "../../access/role-keys.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
 import { cronScheduleId } from "../../protocol/cron.ts";
+import { killSignal, USER } from "../../protocol/messages.ts";
 import { isolatedConnection } from "../../workers/connection.ts";
 import { startCronWorker, type CronWorker } from "../../workers/cron-worker.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { standInIssuer } from "../../bench/interactive/stand-in-issuer.ts";
 import { kill, pidsWith } from "../support/processes.ts";
 import { removeFolder } from "../support/remove-folder.ts";
@@ -237,5 +240,48 @@ describe("a key that a host's policy names no more", () => {
     await write(admitting);
     const again = await submit(job("again", "true"));
     expect(await world.orbweaver.job(again).outcome()).toMatchObject({ kind: "completed" });
+  });
+});
+
+describe("a key of the submit service that was stolen", () => {
+  const victim = (): string => idOf("robbed");
+  const viewOf = () => world.orbweaver.job(victim()).view();
+
+  it("gives orders to the jobs that it has signed until it is withdrawn, and then none, with a line in the audit", async () => {
+    await submit(held("robbed"));
+    await runs("robbed");
+    const stolen = join(dir, "stolen.pem");
+    copyFileSync(apiKeyFiles().privateFile, stolen);
+    const prove = wordProver([USER], { ORBWEAVER_IDENTITY: stolen });
+    const thief = new Client({
+      connection: world.temporal.connection,
+      identity: "thief",
+      interceptors: { workflow: [signingInterceptor(prove)] },
+    });
+    const run = thief.workflow.getHandle(victim());
+    const amend = (basis: number, priority: number) =>
+      run.executeUpdate("amend", { args: [{ by: "thief", basis, changes: { priority } }] });
+    await amend(0, 1);
+    await expect.poll(async () => (await viewOf()).spec?.priority, PATIENCE).toBe(1);
+
+    const [key = ""] = makeRoleKeys(apiKeyFiles());
+    changeWithdrawn({ add: key });
+    try {
+      await amend(1, 2);
+      await run.executeUpdate("suspend", { args: [{ by: "thief" }] });
+      await run.signal(killSignal);
+      await expect.poll(async () => (await viewOf()).junkSignals, PATIENCE).toBe(3);
+      const { state, spec } = await viewOf();
+      expect([state, spec?.priority]).toEqual(["running", 1]);
+      const { stdout } = await world.cli(["audit", "--job", victim(), "--json"]);
+      const { words } = JSON.parse(stdout) as { readonly words: readonly DisbelievedSender[] };
+      const why = expect.stringContaining(`${key}, which was withdrawn`) as string;
+      expect(words).toMatchObject([{ sender: "thief", times: 3, why }]);
+      // Whose job it is stops it by the service, which signs with another key.
+      await ada().job(victim()).cancel();
+      await expect.poll(async () => (await viewOf()).state, PATIENCE).toBe("cancelled");
+    } finally {
+      changeWithdrawn({ remove: key });
+    }
   });
 });

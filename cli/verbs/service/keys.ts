@@ -11,6 +11,7 @@ import { ownIdentity } from "../../../access/own-identity.ts";
 import {
   apiKeyFiles,
   changeOperators,
+  changeWithdrawn,
   fleetKeyFiles,
   makeRoleKeys,
   revokeRoleKey,
@@ -45,6 +46,7 @@ export function keysVerb(context: CommandContext): Command {
     .addCommand(roleKeysVerb(context, AGENT_KEYS))
     .addCommand(roleKeysVerb(context, API_KEYS))
     .addCommand(operatorsVerb(context))
+    .addCommand(withdrawnVerb(context))
     .addHelpText(
       "after",
       helpEnd([
@@ -145,6 +147,8 @@ interface RoleKeysVerb {
   readonly summary: string;
   readonly description: string;
   readonly filesOf: (env: CommandContext["io"]["env"]) => RoleKeyFiles;
+  /** Jobs are signed with it: one that is revoked gives them no orders either. */
+  readonly isSubmitter?: true;
 }
 
 const FLEET_KEYS: RoleKeysVerb = {
@@ -175,13 +179,14 @@ const API_KEYS: RoleKeysVerb = {
   name: "api",
   summary: "show, rotate or revoke the keys by which the submit service signs",
   description:
-    "Shows the public keys by which this user's `orbweaver api` signs the jobs of others, the newest first, and makes a pair on first use. They stand in keys/api.pub beside your identity (ORBWEAVER_KEYS names another folder). A host policy names such a key among its submitters.",
+    "Shows the public keys by which this user's `orbweaver api` signs the jobs of others, the newest first, and makes a pair on first use. They stand in keys/api.pub beside your identity (ORBWEAVER_KEYS names another folder). A host policy names such a key among its submitters. One that is revoked is withdrawn, too (`orbweaver keys withdrawn`).",
   filesOf: apiKeyFiles,
+  isSubmitter: true,
 };
 
 function roleKeysVerb(
   context: CommandContext,
-  { name, summary, description, filesOf }: RoleKeysVerb,
+  { name, summary, description, filesOf, isSubmitter }: RoleKeysVerb,
 ): Command {
   return context
     .verb(name)
@@ -200,7 +205,10 @@ function roleKeysVerb(
     )
     .action(({ json, rotate, revoke }: RoleKeysValues) => {
       const files = filesOf(context.io.env);
-      if (revoke !== undefined) revokeRoleKey(revoke, files);
+      if (revoke !== undefined) {
+        revokeRoleKey(revoke, files);
+        if (isSubmitter === true) changeWithdrawn({ add: revoke }, context.io.env);
+      }
       if (rotate === true) rotateRoleKeys(files);
       const keys = makeRoleKeys(files);
       if (json === true) context.printJson({ file: files.publicFile, keys });
@@ -208,7 +216,7 @@ function roleKeysVerb(
     });
 }
 
-interface OperatorsValues extends KeysValues {
+interface KeyListValues extends KeysValues {
   readonly add?: string;
   readonly remove?: string;
 }
@@ -230,13 +238,38 @@ function operatorsVerb(context: CommandContext): Command {
         ["orbweaver keys operators --add ed25519:…", "admit an operator"],
       ]),
     )
-    .action(({ json, add, remove }: OperatorsValues) => {
+    .action(({ json, add, remove }: KeyListValues) => {
       const { env } = context.io;
       const own = ownIdentity(env).publicKey;
       const change = { ...(add !== undefined && { add }), ...(remove !== undefined && { remove }) };
       const { file, keys } = changeOperators(change, env);
       if (json === true) context.printJson({ file, own, keys });
       else for (const key of [own, ...keys]) context.print(key);
+    });
+}
+
+function withdrawnVerb(context: CommandContext): Command {
+  return context
+    .verb("withdrawn")
+    .summary("show or change whose orders nobody obeys")
+    .description(
+      "Shows the public keys whose orders fleets and jobs of this user's workers do not obey, whatever was signed with them: an operator's, and a submitter's to its own jobs. They stand in keys/withdrawn.pub beside your identity (ORBWEAVER_KEYS names another folder); the machines of the fleet's and of the jobs' workers need the same list. What such a key may start hosts decide, by their policies. Running processes see changes at once.",
+    )
+    .option("--add <key>", "obey this key no more")
+    .option("--remove <key>", "obey it again")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver keys withdrawn", "the public keys"],
+        ["orbweaver keys withdrawn --add ed25519:…", "after a user's key was stolen"],
+      ]),
+    )
+    .action(({ json, add, remove }: KeyListValues) => {
+      const change = { ...(add !== undefined && { add }), ...(remove !== undefined && { remove }) };
+      const { file, keys } = changeWithdrawn(change, context.io.env);
+      if (json === true) context.printJson({ file, keys });
+      else for (const key of keys) context.print(key);
     });
 }
 
