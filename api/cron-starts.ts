@@ -122,6 +122,15 @@ export function orderOf(
     : undefined;
 }
 
+/** Whether the service has signed it and was told to delete it since: somebody has put it there again. */
+export function wasDeleted(
+  { fleet, ownKeys, revoked }: ServedFleet,
+  { cron, terms, order: signed }: Pick<CronInput, "cron" | "terms" | "order">,
+): boolean {
+  const order = provenStandingOrder(signed, terms, ownKeys());
+  return order?.fleet === fleet && order.cron === cron && revoked.has(order.number);
+}
+
 interface OneTime {
   readonly served: ServedFleet;
   readonly order: StandingOrder;

@@ -39,7 +39,7 @@ import {
   type CronTerms,
 } from "../protocol/cron.ts";
 import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
-import { labelled, orderOf, readInput, submittedBy } from "./cron-starts.ts";
+import { labelled, orderOf, wasDeleted, readInput, submittedBy } from "./cron-starts.ts";
 import { insist, type Call, type Caller, type ServedFleet } from "./route.ts";
 import { randomSuffix } from "../client/job-suffix.ts";
 import {
@@ -277,6 +277,7 @@ interface FoundCron {
   readonly order: StandingOrder | undefined;
   /** Else the terms and the order are what the schedule says of itself, and nothing is started. */
   readonly isProven: boolean;
+  readonly isPutBack: boolean;
   readonly start: ReadStart | ({ readonly kind: "unread" } & Pick<UnreadCron, "problem">);
 }
 
@@ -299,12 +300,16 @@ async function found(served: ServedFleet, cron: string): Promise<FoundCron | und
   if ((claimed?.fleet ?? schedule.memo.get("fleet") ?? fleet) !== fleet) return undefined;
   if (input === undefined || claimed === undefined) {
     const start = { kind: "unread", problem: "unreadable" } as const;
-    return { cron, schedule, order: claimed, isProven: false, start };
+    return { cron, schedule, order: claimed, isProven: false, isPutBack: false, start };
   }
   const { terms } = input;
   const proven = orderOf(served, { cron, terms, order: input.order });
   const order = proven ?? claimed;
-  const known = { cron, schedule, order, isProven: proven !== undefined };
+  const known = {
+    ...{ cron, schedule, order },
+    isProven: proven !== undefined,
+    isPutBack: proven === undefined && wasDeleted(served, { cron, terms, order: input.order }),
+  };
   try {
     const { spec } = readJob(terms.file);
     return { ...known, start: { kind: "read", terms, order, spec } };
@@ -330,7 +335,7 @@ const refusalOf = (
 
 async function listedCron(
   served: ServedFleet,
-  { cron, isProven, schedule, terms, order, spec }: ReadableCron,
+  { cron, isProven, isPutBack, schedule, terms, order, spec }: ReadableCron,
 ): Promise<ReadCron> {
   const { expression, timeZone, overlap } = terms;
   const { isPaused, note, nextMs } = schedule;
@@ -343,6 +348,7 @@ async function listedCron(
   );
   return {
     ...{ cron, expression, timeZone, overlap, isProven },
+    ...(isPutBack && { isPutBack }),
     ...{ user: order.principal.name, tenant: spec.tenant, name: spec.name },
     isPaused,
     ...(isPaused && note !== "" && { note }),

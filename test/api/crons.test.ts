@@ -451,6 +451,7 @@ describe("a signature that is believed no more", () => {
     expect(await listed(callerOf("ada"))).toMatchObject([
       { cron: "nightly", user: "ada", isProven: false },
     ]);
+    expect((await listed(callerOf("ada")))[0]).not.toHaveProperty("isPutBack");
     expect(await listed(callerOf("bob"))).toEqual([]);
     await expect(remove("nightly", "bob")).rejects.toMatchObject({ code: "NOT_ALLOWED" });
     await remove("nightly", "ada");

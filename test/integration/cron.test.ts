@@ -325,10 +325,28 @@ describe("a standing signature", () => {
   it("is revoked with its schedule, which nobody can put there again", async () => {
     await cronsOf("ada").submit(never("revoked", "true"));
     const input = await argsOf("revoked");
+    const { memo = {} } = await schedule("revoked").describe();
     await cronsOf("ada").delete("revoked");
     await expect(schedule("revoked").describe()).rejects.toThrow();
     expect(await outcomeOf(input)).toMatchObject({ kind: "refused", code: "NOT_ALLOWED" });
     expect((await cronsOf("ada").list()).crons.map(({ cron }) => cron)).not.toContain("revoked");
+    // By whoever reaches the frontend, with all that it was.
+    await world.temporal.schedule.create({
+      scheduleId: cronScheduleId(world.fleet, "revoked"),
+      spec: { cronExpressions: [input.terms.expression] },
+      action: {
+        ...{ type: "startWorkflow", workflowType: "cron", taskQueue: `nobody-${world.fleet}` },
+        args: [input],
+      },
+      memo,
+    });
+    await expect
+      .poll(async () => (await cronsOf("ada").list()).crons)
+      .toContainEqual(
+        expect.objectContaining({ cron: "revoked", isProven: false, isPutBack: true }),
+      );
+    await cronsOf("ada").delete("revoked");
+    await expect(schedule("revoked").describe()).rejects.toThrow();
     expect(await cronsOf("ada").submit(never("revoked", "true"))).toMatchObject({ isNew: true });
     expect(await outcomeOf(await argsOf("revoked"))).toMatchObject({ kind: "submitted" });
   });

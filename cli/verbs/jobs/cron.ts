@@ -83,7 +83,7 @@ function listVerb(context: CommandContext): Command {
     .verb("list")
     .summary("list schedules, with what their last times became")
     .description(
-      "Lists the schedules that you may see. LAST is the job of the last time, or why there is none: `skipped` while a job of before had not ended, `refused` where its submitter may not submit it any more, `waits` while the submit service does not answer, `unknown` where the server has forgotten it, `not believed` for a schedule whose signature is forged, revoked, or from before two rotations of the service's key: it starts nothing. `unreadable` and `bad job file` are of schedules that start nothing and that operators can delete. --json has the last five times of each. At most 200 are listed, and of those that the service has not signed twenty; how many more there are is said.",
+      "Lists the schedules that you may see. LAST is the job of the last time, or why there is none: `skipped` while a job of before had not ended, `refused` where its submitter may not submit it any more, `waits` while the submit service does not answer, `unknown` where the server has forgotten it, `not believed` for a schedule whose signature is forged, revoked, from before two rotations of the service's key, or of one that was deleted and put there again: it starts nothing. `unreadable` and `bad job file` are of schedules that start nothing and that operators can delete. --json has the last five times of each. At most 200 are listed, and of those that the service has not signed twenty; how many more there are is said.",
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -163,8 +163,13 @@ const readRow = (cron: ReadCron): readonly string[] => [
   cron.user,
   cron.overlap,
   cron.isPaused ? "paused" : cron.nextMs === undefined ? "-" : timeText(cron.nextMs),
-  cron.isProven ? lastText(cron.runs[0]) : "not believed: delete it and submit it again",
+  cron.isProven ? lastText(cron.runs[0]) : unprovenText(cron),
 ];
+
+const unprovenText = ({ isPutBack }: ReadCron): string =>
+  isPutBack === true
+    ? "not believed: it was deleted, and somebody has put it there again"
+    : "not believed: delete it and submit it again";
 
 function lastText(run: CronRun | undefined): string {
   if (run === undefined) return "-";
