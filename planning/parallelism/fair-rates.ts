@@ -26,27 +26,32 @@ export function rateFiller(bytesPerMs: Float64Array): (flows: readonly Flow[]) =
   const isTight = new Uint8Array(bytesPerMs.length);
   /** Those with edges are first, so many. */
   const used = new Int32Array(bytesPerMs.length);
-  const open: Flow[] = [];
+  let usedCount = 0;
+  const open: (Flow | undefined)[] = [];
+  /** Counts edges, and gives the number of links that have some. No list is made on the way: it is asked too often. */
   const count = (flows: readonly Flow[]): number => {
-    let usedCount = 0;
-    for (const { links } of flows)
-      for (const link of links) {
+    let found = 0;
+    for (let at = 0; at < flows.length; at += 1) {
+      const links = flows[at]?.links ?? NOWHERE;
+      for (let step = 0; step < links.length; step += 1) {
+        const link = links[step] ?? 0;
         const before = edges[link] ?? 0;
         if (before === 0) {
-          used[usedCount] = link;
-          usedCount += 1;
+          used[found] = link;
+          found += 1;
           room[link] = bytesPerMs[link] ?? 0;
         }
         edges[link] = before + 1;
       }
-    return usedCount;
+    }
+    return found;
   };
   const crossesTight = (links: readonly number[]): boolean => {
-    for (const link of links) if (isTight[link] === 1) return true;
+    for (let at = 0; at < links.length; at += 1) if (isTight[links[at] ?? 0] === 1) return true;
     return false;
   };
   /** Marks the links with the least share, and gives that. Links without edges leave the list. */
-  const tighten = (usedCount: number): readonly [least: number, stillUsed: number] => {
+  const tighten = (): number => {
     let [least, still] = [Infinity, 0];
     for (let at = 0; at < usedCount; at += 1) {
       const link = used[at] ?? 0;
@@ -58,30 +63,32 @@ export function rateFiller(bytesPerMs: Float64Array): (flows: readonly Flow[]) =
       const share = (room[link] ?? 0) / own;
       if (share < least) least = share;
     }
+    usedCount = still;
     const most = least * (1 + ROUNDING);
     for (let at = 0; at < still; at += 1) {
       const link = used[at] ?? 0;
       if ((room[link] ?? 0) <= most * (edges[link] ?? 0)) isTight[link] = 1;
     }
-    return [least, still];
+    return least;
   };
   return (flows) => {
-    let usedCount = count(flows);
-    for (const [at, flow] of flows.entries()) open[at] = flow;
+    usedCount = count(flows);
+    for (let at = 0; at < flows.length; at += 1) open[at] = flows[at];
     for (let left = flows.length; left > 0;) {
-      const [least, stillUsed] = tighten(usedCount);
-      usedCount = stillUsed;
+      const least = tighten();
       let still = 0;
       for (let at = 0; at < left; at += 1) {
         const flow = open[at];
         if (flow === undefined) continue;
-        if (least < Infinity && !crossesTight(flow.links)) {
+        const { links } = flow;
+        if (least < Infinity && !crossesTight(links)) {
           open[still] = flow;
           still += 1;
           continue;
         }
         flow.rate = least;
-        for (const link of flow.links) {
+        for (let step = 0; step < links.length; step += 1) {
+          const link = links[step] ?? 0;
           // Rounding must not leave a flow without any rate.
           room[link] = Math.max(LEAST_RATE, (room[link] ?? 0) - least);
           edges[link] = (edges[link] ?? 0) - 1;
@@ -91,3 +98,5 @@ export function rateFiller(bytesPerMs: Float64Array): (flows: readonly Flow[]) =
     }
   };
 }
+
+const NOWHERE: readonly number[] = [];

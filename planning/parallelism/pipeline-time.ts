@@ -48,6 +48,7 @@ function interleavedMs(
 function filledMs({ stages, forwardMs, backwardMs }: StageTimes, microBatches: number): number {
   const count = forwardMs.length;
   const order: Order = { stages, runs: count / stages, microBatches };
+  const total = order.runs * microBatches;
   /** When the results of a run's forwards and backwards have arrived; NaN before. */
   const forwards = new Float64Array(count * microBatches).fill(NaN);
   const backwards = new Float64Array(count * microBatches).fill(NaN);
@@ -60,9 +61,11 @@ function filledMs({ stages, forwardMs, backwardMs }: StageTimes, microBatches: n
       const ahead = aheadOf(stage, order);
       for (;;) {
         const at = done[stage] ?? 0;
-        if (at === 2 * order.runs * microBatches) break;
-        const [isForward, number, own] = operation(at, ahead, order);
-        const run = own * stages + stage;
+        if (at === 2 * total) break;
+        const isForward = isForwardAt(at, ahead, total);
+        const place = placeAt(at, ahead, total);
+        const number = microBatchOf(place, order);
+        const run = ownRunOf(place, isForward, order) * stages + stage;
         const input = isForward
           ? run === 0
             ? 0
@@ -99,23 +102,27 @@ export const aheadOf = (stage: number, { stages, runs, microBatches }: Order): n
   return Math.min(runs === 1 ? behind : 2 * behind + (runs - 1) * stages, runs * microBatches);
 };
 
-/** Forwards alone first, then a forward and a backward in turn, then backwards alone. `own`: the stage's first run is 0. */
-export function operation(
-  at: number,
-  ahead: number,
-  { stages, runs, microBatches }: Order,
-): readonly [isForward: boolean, microBatch: number, own: number] {
-  const total = runs * microBatches;
-  let [isForward, number] = [true, at];
-  if (at >= ahead) {
-    const inTurn = at - ahead;
-    if (inTurn >= 2 * (total - ahead)) [isForward, number] = [false, at - total];
-    else if (inTurn % 2 === 0) number = ahead + inTurn / 2;
-    else [isForward, number] = [false, (inTurn - 1) / 2];
-  }
-  if (runs === 1) return [isForward, number, 0];
-  const group = stages * runs;
-  const own = Math.floor((number % group) / stages);
-  const microBatch = Math.floor(number / group) * stages + (number % stages);
-  return [isForward, microBatch, isForward ? own : runs - 1 - own];
+/**
+ * Forwards alone first, then a forward and a backward in turn, then backwards alone; `total`: forwards of the stage. Several functions that answer with numbers, because each operation of
+ * each pipeline comes by here.
+ */
+export const isForwardAt = (at: number, ahead: number, total: number): boolean =>
+  at < ahead || (at < 2 * total - ahead && (at - ahead) % 2 === 0);
+
+/** Of the stage's forwards, or of its backwards: how many are before. */
+export function placeAt(at: number, ahead: number, total: number): number {
+  if (at < ahead) return at;
+  const inTurn = at - ahead;
+  if (inTurn >= 2 * (total - ahead)) return at - total;
+  return inTurn % 2 === 0 ? ahead + inTurn / 2 : (inTurn - 1) / 2;
+}
+
+export const microBatchOf = (place: number, { stages, runs }: Order): number =>
+  runs === 1 ? place : Math.floor(place / (stages * runs)) * stages + (place % stages);
+
+/** The stage's first run is 0. */
+export function ownRunOf(place: number, isForward: boolean, { stages, runs }: Order): number {
+  if (runs === 1) return 0;
+  const own = Math.floor((place % (stages * runs)) / stages);
+  return isForward ? own : runs - 1 - own;
 }

@@ -14,7 +14,7 @@
 import { isReplicasAlone, PARAMETER_BYTES, type Framework, type Shards } from "./framework.ts";
 import type { MemoryParts } from "./memory-parts.ts";
 import { sharedMemory } from "./sharded-memory.ts";
-import { aheadOf, operation } from "./pipeline-time.ts";
+import { aheadOf, isForwardAt, ownRunOf, placeAt } from "./pipeline-time.ts";
 import {
   blockKeyValues,
   boundsOf,
@@ -190,7 +190,8 @@ function inFlight(
   const last = Math.min(2 * runs * microBatches, ahead + 4 * stages * runs);
   let [now, most] = [0, 0];
   for (let at = 0; at < last; at += 1) {
-    const [isForward, , own] = operation(at, ahead, order);
+    const isForward = isForwardAt(at, ahead, runs * microBatches);
+    const own = ownRunOf(placeAt(at, ahead, runs * microBatches), isForward, order);
     now += (isForward ? 1 : -1) * (held[own] ?? 0);
     most = Math.max(most, now);
   }

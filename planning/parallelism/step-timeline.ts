@@ -74,7 +74,10 @@ export function playStep(
   for (;;) {
     if (isDirty) {
       flows.length = 0;
-      for (const { isMoving, flow } of actors) if (isMoving) flows.push(flow);
+      for (let at = 0; at < actors.length; at += 1) {
+        const of = actors[at];
+        if (of?.isMoving === true) flows.push(of.flow);
+      }
       fillRates(flows);
     }
     isDirty = false;
@@ -83,7 +86,9 @@ export function playStep(
     if (moments >= mostMoments) return undefined;
     moments += 1;
     ready.length = 0;
-    for (const of of actors) {
+    for (let at = 0; at < actors.length; at += 1) {
+      const of = actors[at];
+      if (of === undefined) continue;
       if (of.isMoving) {
         const { flow } = of;
         flow.left -= flow.rate * (next - clock.nowMs);
@@ -97,7 +102,7 @@ export function playStep(
       }
     }
     clock.nowMs = next;
-    for (const { next: follow } of ready) follow();
+    for (let at = 0; at < ready.length; at += 1) ready[at]?.next();
     if (units.isAtTurn) clock.nowMs += laterBy(clock.nowMs);
     units.isAtTurn = false;
   }
@@ -111,8 +116,11 @@ const ROUNDING = 1e-12;
 
 function nextMoment(actors: readonly Actor[], nowMs: number): number {
   let next = Infinity;
-  for (const { isMoving, flow, wakesAt } of actors) {
-    const at = isMoving ? nowMs + Math.max(0, flow.left) / flow.rate : wakesAt;
+  for (let number = 0; number < actors.length; number += 1) {
+    const of = actors[number];
+    if (of === undefined) continue;
+    const { flow } = of;
+    const at = of.isMoving ? nowMs + Math.max(0, flow.left) / flow.rate : of.wakesAt;
     if (at < next) next = at;
   }
   return next;

@@ -3,7 +3,7 @@
  * input has arrived. What a unit is doing is in its number of operations and in what its actor waits for, so that states can be compared (timeline-period.ts).
  */
 
-import { aheadOf, operation, type Order } from "./pipeline-time.ts";
+import { aheadOf, isForwardAt, microBatchOf, ownRunOf, placeAt, type Order } from "./pipeline-time.ts";
 import { contextMeetings, exchanger } from "./timeline-exchanges.ts";
 import type { Actor, Path, Stage } from "./timeline-stage.ts";
 
@@ -88,7 +88,7 @@ function unitOf(
   const { task, paths, clock, wait, move } = stage;
   const { replicas, order, done, since, sendMs, exchangeMs } = units;
   const { stages, runs, microBatches } = order;
-  const count = stages * replicas;
+  const [count, total] = [stages * replicas, runs * microBatches];
   const at = Math.floor(cell / replicas);
   const ahead = aheadOf(at, order);
   const [turn, isLast] = [turnOf(order), cell === count - 1];
@@ -98,18 +98,20 @@ function unitOf(
   const ways: { ahead?: Path; back?: Path } = {};
   const begin = (): void => {
     const number = done[cell] ?? 0;
-    if (number === 2 * runs * microBatches) {
+    if (number === 2 * total) {
       units.endMs = clock.nowMs;
       end(at);
       return;
     }
-    const [isForward, microBatch, ownRun] = operation(number, ahead, order);
+    const isForward = isForwardAt(number, ahead, total);
+    const turnAt = placeAt(number, ahead, total);
+    const ownRun = ownRunOf(turnAt, isForward, order);
     place = ownRun * count + cell;
     pass.run = ownRun * stages + at;
     pass.isForward = isForward;
     const hasInput = isForward ? pass.run > 0 : pass.run < runs * stages - 1;
     const inputs = isForward ? units.forwards : units.backwards;
-    if (hasInput && (inputs[place] ?? 0) <= microBatch) {
+    if (hasInput && (inputs[place] ?? 0) <= microBatchOf(turnAt, order)) {
       isBlocked[cell] = 1;
       own.next = begin;
       return;
