@@ -2,7 +2,7 @@
 
 import type { PlanModel } from "./models.ts";
 import type { PlanSite } from "./site.ts";
-import type { OpenSplit } from "./stage-bounds.ts";
+import { stageKinds, type OpenSplit } from "./stage-bounds.ts";
 
 interface OfRequest {
   readonly site: PlanSite;
@@ -10,31 +10,36 @@ interface OfRequest {
   readonly budget?: { readonly spend: (cells: number) => void };
 }
 
-/** On hosts that are alike, bounds do not depend on the arrangement: what is found of one holds for all others of the same degrees. */
+/**
+ * Bounds depend on an arrangement by the slowest GPU and the smallest card of each stage alone: what is found of one holds for all others of the same degrees in which these are alike. On
+ * hosts that are alike that is any.
+ */
 export function boundsOnce<Found>(
   { site, model, budget }: OfRequest,
   find: (open: OpenSplit) => Found,
 ): (open: OpenSplit) => Found {
-  const boundsFor = (open: OpenSplit): Found => {
-    budget?.spend(model.layers.length + open.cells.length);
-    return find(open);
-  };
   const [first] = site.hosts;
   const isUniform = site.hosts.every(
     ({ teraflops, memoryGiB }) => teraflops === first?.teraflops && memoryGiB === first.memoryGiB,
   );
-  if (!isUniform) return boundsFor;
   const known = new Map<string, { readonly found: Found }>();
   return (open) => {
     const { microBatch, isRecomputing, isRecomputingScores, shards } = open;
-    const key = [microBatch, isRecomputing, isRecomputingScores, open.isSharded, shards].join();
+    const mode = [microBatch, isRecomputing, isRecomputingScores, open.isSharded, shards].join();
+    const key = isUniform ? mode : `${mode} ${kindsKey(open, site)}`;
     const held = known.get(key);
     if (held !== undefined) {
       budget?.spend(1);
       return held.found;
     }
-    const found = boundsFor(open);
+    budget?.spend(model.layers.length + open.cells.length);
+    const found = find(open);
     known.set(key, { found });
     return found;
   };
+}
+
+function kindsKey(open: OpenSplit, site: PlanSite): string {
+  const { speeds, cards } = stageKinds(open, site);
+  return `${speeds.join()} ${cards.join()}`;
 }

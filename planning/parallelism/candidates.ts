@@ -14,7 +14,7 @@ import { isReplicasAlone, type Framework } from "./framework.ts";
 import type { PlanModel } from "./models.ts";
 import { unitsOf, type PlanSite, type Unit } from "./site.ts";
 import type { LayerSums, Split } from "./split.ts";
-import { isHeldEverywhere, stageBounds } from "./stage-bounds.ts";
+import { isHeldEverywhere, stageBounds, type OpenSplit } from "./stage-bounds.ts";
 import { memoryModes } from "./stage-memory.ts";
 import { stepTime, type StepTime } from "./step-time.ts";
 
@@ -355,14 +355,20 @@ function largestFirst({ hosts }: PlanSite, units: readonly Unit[]): readonly Uni
   );
 }
 
-/** With its bounds chosen for these cells; undefined when it does not fit. */
+/** With its bounds chosen for these cells, by `boundsFor` where many cells are tried; undefined when it does not fit. */
 export function evaluated(
   search: Search,
   split: Split,
-  arrangement: string,
+  {
+    arrangement,
+    boundsFor = (open) => stageBounds(open, search.request.site, search.sums),
+  }: {
+    readonly arrangement: string;
+    readonly boundsFor?: (open: OpenSplit) => readonly number[] | undefined;
+  },
 ): Candidate | undefined {
   const { site } = search.request;
-  const bounds = split.runs === undefined ? stageBounds(split, site, search.sums) : split.bounds;
+  const bounds = split.runs === undefined ? boundsFor(split) : split.bounds;
   if (bounds === undefined) return undefined;
   const whole = { ...split, bounds };
   return isHeldEverywhere(whole, site, search.sums) ? timed(search, whole, arrangement) : undefined;

@@ -24,6 +24,7 @@ import {
   type CandidateRequest,
   type Search,
 } from "./candidates.ts";
+import { boundsOnce } from "./bounds-once.ts";
 import { clusterOrders } from "./cluster-orders.ts";
 import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
@@ -47,7 +48,7 @@ import {
   type LayerSums,
   type Split,
 } from "./split.ts";
-import { isHeldEverywhere, levelledBounds, shiftedBounds } from "./stage-bounds.ts";
+import { isHeldEverywhere, levelledBounds, shiftedBounds, stageBounds } from "./stage-bounds.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
 import { stageMemory } from "./stage-memory.ts";
 import type { StepParts } from "./step-time.ts";
@@ -219,7 +220,8 @@ async function arrangedAgain(
   });
   const starts = [reordered(search, finalist, units), ...withGivenBounds(search, finalist)];
   if (arranged !== undefined) {
-    const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
+    const arrangement = "low cut, two levels";
+    const again = evaluated(search, { ...split, cells: arranged.cells }, { arrangement });
     if (again !== undefined) starts.push(again);
   }
   return {
@@ -254,7 +256,7 @@ function reordered(search: Search, finalist: Candidate, units: readonly Unit[]):
   const { split, arrangement } = finalist;
   let best = finalist;
   for (const cells of plainOrders(search, split, clusterOrders(search.request.site, units))) {
-    const found = evaluated(search, { ...split, cells }, arrangement);
+    const found = evaluated(search, { ...split, cells }, { arrangement });
     if (found === undefined) continue;
     const next = levelled(search, found);
     if (isBetter(next, best)) best = { ...next, arrangement: "clusters in another order" };
@@ -266,19 +268,21 @@ function reordered(search: Search, finalist: Candidate, units: readonly Unit[]):
 function swapped(search: Search, start: Candidate, cells = SWAP_CELLS): Candidate {
   const arrangement = `${start.arrangement}, units swapped`;
   let left = Math.min(SWAP_ATTEMPTS, Math.ceil(cells / start.split.cells.length));
-  const isMixed = new Set(search.request.site.hosts.map(({ gpuType }) => gpuType)).size > 1;
+  const { site } = search.request;
+  const isMixed = new Set(site.hosts.map(({ gpuType }) => gpuType)).size > 1;
+  const boundsFor = boundsOnce(search.request, (open) => stageBounds(open, site, search.sums));
   const exchanged = whileSwapsHelp(start, (next, best) => {
     if (left === 0) return "enough";
     left -= 1;
     // Among equal GPUs the stages stay as they are.
     const tried = isMixed
-      ? evaluated(search, next, best.arrangement)
+      ? evaluated(search, next, { arrangement, boundsFor })
       : timed(search, next, best.arrangement);
     if (tried === undefined || tried.time.totalMs >= best.time.totalMs - 1e-9) return undefined;
     return { ...tried, arrangement };
   });
   const best = levelled(search, exchanged);
-  const shifted = shiftedBounds(best.split, search.request.site, search.sums);
+  const shifted = shiftedBounds(best.split, site, search.sums);
   const again = timed(search, shifted, best.arrangement);
   return again.time.totalMs <= best.time.totalMs ? again : best;
 }

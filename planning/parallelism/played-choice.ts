@@ -113,7 +113,7 @@ function cheapestMode(
   arrangement: string,
 ): readonly Candidate[] {
   for (const mode of memoryModes(search.sums.framework, open.replicas)) {
-    const found = evaluated(search, { ...open, ...mode }, arrangement);
+    const found = evaluated(search, { ...open, ...mode }, { arrangement });
     if (found !== undefined) return [found];
   }
   return [];

@@ -7,7 +7,7 @@
  * may be worth some imbalance. Cost: O(layers × rounds) and one prediction for each border tried.
  */
 
-import type { PlanHost, PlanSite } from "./site.ts";
+import type { PlanSite } from "./site.ts";
 import { boundsOf, range, type LayerSums, type Split } from "./split.ts";
 import { memoryGiB } from "./memory-parts.ts";
 import { layersMemory, stageMemory } from "./stage-memory.ts";
@@ -29,18 +29,29 @@ export function stageBounds(
   site: PlanSite,
   sums: LayerSums,
 ): readonly number[] | undefined {
-  const hosts = hostsOfStages(split, site);
-  const speeds = hosts.map((own) => Math.min(...own.map(({ teraflops }) => teraflops)));
+  const { speeds } = stageKinds(split, site);
   return pacedBounds(split, { site, sums, paces: { speeds } });
 }
 
-const hostsOfStages = (
+/** By stage: its slowest GPU and its smallest card. */
+export function stageKinds(
   { stages, replicas, cells }: OpenSplit,
   { hosts }: PlanSite,
-): readonly (readonly PlanHost[])[] =>
-  Array.from({ length: stages }, (_, stage) =>
-    cells.slice(stage * replicas, (stage + 1) * replicas).flatMap(({ host }) => hosts[host] ?? []),
-  );
+): { readonly speeds: readonly number[]; readonly cards: readonly number[] } {
+  const [speeds, cards]: [number[], number[]] = [[], []];
+  for (let stage = 0; stage < stages; stage += 1) {
+    let [speed, card] = [Infinity, Infinity];
+    for (let cell = stage * replicas; cell < (stage + 1) * replicas; cell += 1) {
+      const host = hosts[cells[cell]?.host ?? -1];
+      if (host === undefined) continue;
+      speed = Math.min(speed, host.teraflops);
+      card = Math.min(card, host.memoryGiB);
+    }
+    speeds.push(speed);
+    cards.push(card);
+  }
+  return { speeds, cards };
+}
 
 function pacedBounds(
   split: OpenSplit,
@@ -50,9 +61,7 @@ function pacedBounds(
   const { speeds, waits = speeds.map(() => 0) } = paces;
   const layerCount = sums.flops.length - 1;
   if (stages > layerCount) return undefined;
-  const cards = hostsOfStages(split, site).map((own) =>
-    Math.min(...own.map(({ memoryGiB: card }) => card)),
-  );
+  const { cards } = stageKinds(split, site);
   const held = heldLayers(split, sums);
   const reachOf = (stage: number, from: number): number =>
     heldUpTo(split, { stage, from, sums, held, card: cards[stage] ?? 0 });
@@ -111,9 +120,7 @@ export function evenBounds(
   const filled = stageBounds(split, site, sums);
   if (filled === undefined || stages === 1) return filled === undefined ? [] : [filled];
   const layerCount = sums.flops.length - 1;
-  const hosts = hostsOfStages(split, site);
-  const speeds = hosts.map((own) => Math.min(...own.map(({ teraflops }) => teraflops)));
-  const cards = hosts.map((own) => Math.min(...own.map(({ memoryGiB: card }) => card)));
+  const { speeds, cards } = stageKinds(split, site);
   const held = heldLayers(split, sums);
   const timeOf = (stage: number, from: number, to: number): number =>
     range(sums.flops, from, to) / (speeds[stage] ?? 1);
