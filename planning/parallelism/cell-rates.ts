@@ -8,14 +8,14 @@
 import { contextEdges, contextRate, contextRing } from "./context-ring.ts";
 import { exchangeRate, type ExchangeRate, type ExchangeSetting } from "./expert-exchange.ts";
 import { keptOfCells } from "./kept-of-cells.ts";
-import { othersOnHost, sendersOf, sendersTo, sendTimes, type SendTime } from "./pipeline-sends.ts";
+import { othersOnHost, sendersOf, sendersTo, sendRates, type SendRate } from "./pipeline-sends.ts";
 import type { PlanSite } from "./site.ts";
 import { contextDegree, expertDegree, type Split } from "./split.ts";
 
 export interface CellRates {
-  /** By cell, to the next one in its pipeline and to the one before it: milliseconds for so many bytes. */
-  readonly ahead: readonly SendTime[];
-  readonly back: readonly SendTime[];
+  /** By cell, to the next one in its pipeline and to the one before it. */
+  readonly ahead: readonly SendRate[];
+  readonly back: readonly SendRate[];
   /** By cell; none where nobody shares out experts. */
   readonly experts: readonly ExchangeRate[];
   /** By group of units that share out a sequence; none where nobody does. */
@@ -33,7 +33,7 @@ export function cellRates(split: Split, site: PlanSite): CellRates {
 
 function read(split: Split, site: PlanSite): CellRates {
   const users = sendersOf(split, site);
-  const sendTime = sendTimes(split, site, users);
+  const rateOf = sendRates(split, site, users);
   const count = split.stages * split.replicas;
   const cells = Array.from({ length: count }, (_, cell) => cell);
   // With several runs the first stage follows the last.
@@ -41,8 +41,8 @@ function read(split: Split, site: PlanSite): CellRates {
   const shared: ExchangeSetting["known"] = new Map();
   const [experts, contexts] = [expertDegree(split), contextDegree(split)];
   return {
-    ahead: cells.map((cell) => sendTime(cell, cellAt(cell + split.replicas))),
-    back: cells.map((cell) => sendTime(cell, cellAt(cell - split.replicas))),
+    ahead: cells.map((cell) => rateOf(cell, cellAt(cell + split.replicas))),
+    back: cells.map((cell) => rateOf(cell, cellAt(cell - split.replicas))),
     experts:
       experts === 1
         ? []

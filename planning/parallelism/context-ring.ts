@@ -32,9 +32,14 @@ export function contextRing(
   site: PlanSite,
 ): readonly number[] {
   const first = cell - (cell % contexts);
-  const group = Array.from({ length: contexts }, (_, at) => first + at);
   const hostOf = (of: number): number => cells[of]?.host ?? -1;
-  if (group.every((other) => hostOf(other) === hostOf(first))) return group;
+  const group: number[] = [];
+  let isOneHost = true;
+  for (let other = first; other < first + contexts; other += 1) {
+    group.push(other);
+    isOneHost &&= hostOf(other) === hostOf(first);
+  }
+  if (isOneHost) return group;
   const { hosts } = ringOf(cells.slice(first, first + contexts), site, linksOf(site));
   return hosts.flatMap((host) => group.filter((other) => hostOf(other) === host));
 }
@@ -47,15 +52,16 @@ export function contextEdges(
 ): readonly RingEdge[] {
   const { hasBus } = linksOf(site);
   let busOf = -1;
-  return ring.flatMap((from, at) => {
+  const edges: RingEdge[] = [];
+  for (const [at, from] of ring.entries()) {
     const to = ring[(at + 1) % ring.length] ?? from;
     const [a = -1, b = -1] = [cells[from]?.host, cells[to]?.host];
-    if (a !== b || hasBus[a] !== 1) return [{ from, to }];
+    const isOnBus = a === b && hasBus[a] === 1;
     // Members of a host follow one another.
-    const isFirst = busOf !== a;
-    busOf = a;
-    return isFirst ? [{ from, to }] : [];
-  });
+    if (!isOnBus || busOf !== a) edges.push({ from, to });
+    if (isOnBus) busOf = a;
+  }
+  return edges;
 }
 
 /** Over each edge, of a micro-batch and a run of layers (split.ts). */

@@ -128,7 +128,14 @@ function edgesOn(
   links: SiteLinks,
 ): Int32Array {
   const edges = new Int32Array(links.count);
+  const add = (link: number): void => {
+    edges[link] = (edges[link] ?? 0) + 1;
+  };
   for (const { common, experts } of rings) {
+    if (experts.length === 0) {
+      eachRingLink(common, links, add);
+      continue;
+    }
     const ofStage = new Map<number, readonly [common: number, experts: number]>();
     eachRingLink(common, links, (link) => {
       const [one, other] = ofStage.get(link) ?? [0, 0];
@@ -193,19 +200,31 @@ export function ringLatencyMs({ hosts, members }: Ring, site: PlanSite): number 
 }
 
 export function ringOf(units: readonly Unit[], site: PlanSite, links: SiteLinks): Ring {
-  const counts = new Map<number, number>();
-  for (const { host } of units) counts.set(host, (counts.get(host) ?? 0) + 1);
+  const [hosts, members]: [number[], number[]] = [[], []];
+  let isOneCluster = true;
+  for (const { host } of units) {
+    // Units of a host mostly follow one another.
+    const at = host === hosts.at(-1) ? hosts.length - 1 : hosts.indexOf(host);
+    if (at >= 0) {
+      members[at] = (members[at] ?? 0) + 1;
+      continue;
+    }
+    isOneCluster &&= links.clusterOf[host] === links.clusterOf[hosts[0] ?? host];
+    hosts.push(host);
+    members.push(1);
+  }
+  if (isOneCluster) return { hosts, members };
   const byCluster = new Map<number, number[]>();
-  for (const host of counts.keys()) {
+  for (const [at, host] of hosts.entries()) {
     const cluster = links.clusterOf[host] ?? 0;
     const held = byCluster.get(cluster);
-    if (held === undefined) byCluster.set(cluster, [host]);
-    else held.push(host);
+    if (held === undefined) byCluster.set(cluster, [at]);
+    else held.push(at);
   }
-  const hosts = clustersInOrder([...byCluster.keys()], site, links).flatMap(
+  const order = clustersInOrder([...byCluster.keys()], site, links).flatMap(
     (cluster) => byCluster.get(cluster) ?? [],
   );
-  return { hosts, members: hosts.map((host) => counts.get(host) ?? 0) };
+  return { hosts: order.map((at) => hosts[at] ?? 0), members: order.map((at) => members[at] ?? 0) };
 }
 
 /** From the first one, each joined to the one that it reaches fastest among those left. */

@@ -22,62 +22,84 @@ export interface PipelineCells {
   readonly cells: readonly Unit[];
 }
 
+/** What a send to a neighbour gets of its way. */
+export interface SendRate {
+  /** Senders among which what a unit has inside its host is shared, and the ports of the unit; 1 and 1 where the rate is of links between hosts. */
+  readonly senders: number;
+  readonly ports: number;
+  readonly bytesPerMs: number;
+  readonly latencyMs: number;
+}
+
 /** Milliseconds for so many bytes on their way. */
-export type SendTime = (bytes: number) => number;
+export const sendTime = (
+  { senders, ports, bytesPerMs, latencyMs }: SendRate,
+  bytes: number,
+): number => (bytes * senders) / ports / bytesPerMs + latencyMs;
 
 /** From one cell to a neighbour in its pipeline; `senders`: those of `sendersOf`. */
-export function sendTimes(
+export function sendRates(
   split: PipelineCells,
   site: PlanSite,
   senders: Int32Array,
-): (from: number, to: number) => SendTime {
+): (from: number, to: number) => SendRate {
   const links = linksOf(site);
   const { cells, width } = split;
+  let [slowest, latencyMs] = [Infinity, 0];
+  const cross = (link: number): void => {
+    slowest = Math.min(slowest, (links.gbs[link] ?? 0) / Math.max(1, senders[link] ?? 1));
+    latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
+  };
   return (from, to) => {
-    const [a = -1, b = -1] = [cells[from]?.host, cells[to]?.host];
-    const inside = site.hosts[a]?.inside;
-    let [slowest, latencyMs] = [Infinity, 0];
-    eachLink(links, [a, b], (link) => {
-      slowest = Math.min(slowest, (links.gbs[link] ?? 0) / Math.max(1, senders[link] ?? 1));
-      latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
-    });
+    const way = [cells[from]?.host ?? -1, cells[to]?.host ?? -1] as const;
+    const inside = site.hosts[way[0]]?.inside;
+    slowest = Infinity;
+    latencyMs = 0;
+    eachLink(links, way, cross);
     // Over NVLink each GPU of a unit sends its part over a port of its own; its neighbours and its group may send to the unit at once.
-    if (slowest === Infinity && inside !== undefined) {
-      const several = sendersTo(split, to);
-      return (bytes) => (bytes * several) / width / (inside.gbs * 1e6) + inside.latencyMs;
-    }
-    return (bytes) => bytes / (slowest * 1e6) + latencyMs;
+    if (slowest === Infinity && inside !== undefined)
+      return {
+        ...{ senders: sendersTo(split, to), ports: width },
+        ...{ bytesPerMs: inside.gbs * 1e6, latencyMs: inside.latencyMs },
+      };
+    return { senders: 1, ports: 1, bytesPerMs: slowest * 1e6, latencyMs };
   };
 }
 
 /** Of each link: the units that send over it, to the next stage or to those with which they share out experts or a sequence. */
 export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
-  const { replicas, stages, cells, experts = 1, contexts = 1 } = split;
+  const { replicas, stages, cells, experts = 1, contexts = 1, runs = 1 } = split;
   const links: SiteLinks = linksOf(site);
   const senders = new Int32Array(links.count);
   if (stages === 1 && experts === 1 && contexts === 1) return senders;
   const lastSender = new Int32Array(links.count).fill(-1);
-  const ringNext = new Int32Array(contexts === 1 ? 0 : stages * replicas).fill(-1);
+  const count = stages * replicas;
+  const ringNext = new Int32Array(contexts === 1 ? 0 : count).fill(-1);
   for (let first = 0; first < ringNext.length; first += contexts)
     for (const { from, to } of contextEdges(contextRing(split, first, site), split, site))
       ringNext[from] = to;
-  let group: ReadonlyMap<number, number> = new Map();
-  for (let cell = 0; cell < stages * replicas; cell += 1) {
-    const from = cells[cell]?.host ?? -1;
-    const count = (link: number): void => {
-      if (lastSender[link] === cell) return;
-      lastSender[link] = cell;
-      senders[link] = (senders[link] ?? 0) + 1;
-    };
-    const [next, previous] = neighboursOf(split, cell);
-    if (next !== undefined) eachLink(links, [from, next.host], count);
-    if (previous !== undefined) eachLink(links, [from, previous.host], count);
+  let group: ReadonlyMap<number, number> | undefined;
+  let [cell, from] = [0, -1];
+  const cross = (link: number): void => {
+    if (lastSender[link] === cell) return;
+    lastSender[link] = cell;
+    senders[link] = (senders[link] ?? 0) + 1;
+  };
+  const sendTo = (other: number): void => {
+    const to = cells[runs > 1 ? (other + count) % count : other];
+    if (to !== undefined) eachLink(links, [from, to.host], cross);
+  };
+  for (cell = 0; cell < count; cell += 1) {
+    from = cells[cell]?.host ?? -1;
+    sendTo(cell + replicas);
+    sendTo(cell - replicas);
     const onRing = ringNext[cell] ?? -1;
-    if (onRing >= 0) eachLink(links, [from, cells[onRing]?.host ?? -1], count);
+    if (onRing >= 0) eachLink(links, [from, cells[onRing]?.host ?? -1], cross);
+    if (experts === 1) continue;
     // Several of a group on one host are reached over the same links.
     if (cell % experts === 0) group = hostsOfGroup(split, cell);
-    for (const [host, members] of group)
-      if (host !== from || members > 1) eachLink(links, [from, host], count);
+    for (const [host, members] of group ?? [])
+      if (host !== from || members > 1) eachLink(links, [from, host], cross);
   }
   return senders;
 }

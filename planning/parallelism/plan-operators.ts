@@ -9,7 +9,7 @@
 
 import { frameworkOn, PARAMETER_BYTES, type Framework } from "./framework.ts";
 import { rowModel, type PlanModel, type ProfiledOperators } from "./models.ts";
-import { sendersOf, sendTimes } from "./pipeline-sends.ts";
+import { sendersOf, sendRates, sendTime } from "./pipeline-sends.ts";
 import { pipelineCut } from "./pipeline-cut.ts";
 import type { PipelineTask, StageRoom } from "./pipeline-stages.ts";
 import { planTraining, type PlanAnswer, type PlanRequest } from "./plan.ts";
@@ -86,7 +86,7 @@ function taskOf(
 ): PipelineTask {
   const { stages, replicas, microBatch, microBatches, width, isRecomputing } = split;
   const kept = frameworkOn(site, framework);
-  const sendTime = sendTimes(split, site, sendersOf(split, site));
+  const rateOf = sendRates(split, site, sendersOf(split, site));
   const passes = isRecomputing ? 4 / 3 : 1;
   const rooms = Array.from({ length: stages }, (_, stage): StageRoom => {
     const cells = Array.from({ length: replicas }, (__, replica) => stage * replicas + replica);
@@ -94,8 +94,8 @@ function taskOf(
     const teraflops = Math.min(...hosts.map((host) => host.teraflops));
     const card = Math.min(...hosts.map(({ memoryGiB }) => memoryGiB));
     const perByte = (cell: number): number => {
-      const ms = sendTime(cell, cell + replicas);
-      return (ms(PROBE_BYTES) - ms(0)) / PROBE_BYTES;
+      const rate = rateOf(cell, cell + replicas);
+      return (sendTime(rate, PROBE_BYTES) - sendTime(rate, 0)) / PROBE_BYTES;
     };
     return {
       speed: (teraflops * width) / (profiledTeraflops * microBatch * passes),

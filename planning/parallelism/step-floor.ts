@@ -275,8 +275,12 @@ function readCells(split: OpenSplit, site: PlanSite): OfCells {
   const count = stages * replicas;
   const hostOf = (cell: number): number => cells[(cell + count) % count]?.host ?? -1;
   const alone = (from: number, tos: readonly number[]): Alone => {
-    const crossed = new Map<number, number>();
     let [msPerByte, latencyMs] = [0, 0];
+    const cross = (link: number, times: number): void => {
+      msPerByte = Math.max(msPerByte, times / ((links.gbs[link] ?? 0) * 1e6));
+      latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
+    };
+    const crossed = tos.length > 1 ? new Map<number, number>() : undefined;
     for (const to of tos) {
       if (isInside(from, to)) {
         const { inside } = site.hosts[from] ?? { inside: { gbs: Infinity, latencyMs: 0 } };
@@ -284,13 +288,11 @@ function readCells(split: OpenSplit, site: PlanSite): OfCells {
         latencyMs = Math.max(latencyMs, inside.latencyMs);
       }
       eachLink(links, [from, to], (link) => {
-        crossed.set(link, (crossed.get(link) ?? 0) + 1);
+        if (crossed === undefined) cross(link, 1);
+        else crossed.set(link, (crossed.get(link) ?? 0) + 1);
       });
     }
-    for (const [link, times] of crossed) {
-      msPerByte = Math.max(msPerByte, times / ((links.gbs[link] ?? 0) * 1e6));
-      latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
-    }
+    for (const [link, times] of crossed ?? []) cross(link, times);
     return { msPerByte, latencyMs };
   };
   const isInside = (from: number, to: number): boolean => from === to && links.hasBus[from] !== 1;

@@ -23,6 +23,7 @@ import {
   type ExchangeRate,
   type PassBytes,
 } from "./expert-exchange.ts";
+import { sendTime, type SendRate } from "./pipeline-sends.ts";
 import { pipelineMs, type StageTimes } from "./pipeline-time.ts";
 import type { PlanSite } from "./site.ts";
 import {
@@ -93,14 +94,14 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
     for (let at = 0; at < stages * together; at += 1) {
       const [stage, replica] = [Math.floor(at / together), first + (at % together)];
       const cell = stage * replicas + replica;
-      const [aheadMs, backMs] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
+      const [aheadRate, backRate] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
       let [computes, tensors, exchanged, sent] = [0, 0, 0, 0];
       for (let run = stage; run < count; run += stages) {
         const place = run * replicas + replica;
         const { compute, tensor, forward } = works[place] ?? NO_WORK;
         const exchange = exchanges[place] ?? NO_EXCHANGE;
-        const ahead = run + 1 === count ? 0 : aheadMs(bytes[run] ?? 0);
-        const back = run === 0 ? 0 : backMs(bytes[run - 1] ?? 0);
+        const ahead = run + 1 === count ? 0 : sendTime(aheadRate, bytes[run] ?? 0);
+        const back = run === 0 ? 0 : sendTime(backRate, bytes[run - 1] ?? 0);
         // Those that share out a sequence wait for one another.
         const ms = forward + exchange.forward + ahead;
         forwardMs[run] = Math.max(forwardMs[run] ?? 0, ms);
@@ -149,16 +150,16 @@ export function stagePaces(split: Split, setting: StepSetting): readonly StagePa
     for (let cell = stage * split.replicas; cell < (stage + 1) * split.replicas; cell += 1) {
       const { compute, tensor } = works[cell] ?? NO_WORK;
       const { forward, backward } = exchanges[cell] ?? NO_EXCHANGE;
-      const [aheadMs, backMs] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
+      const [aheadRate, backRate] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
       workMs = Math.max(workMs, compute + tensor + forward + backward);
-      const ahead = stage + 1 === split.stages ? 0 : aheadMs(bytes[stage] ?? 0);
-      sendMs = Math.max(sendMs, ahead + (stage === 0 ? 0 : backMs(bytes[stage - 1] ?? 0)));
+      const ahead = stage + 1 === split.stages ? 0 : sendTime(aheadRate, bytes[stage] ?? 0);
+      sendMs = Math.max(sendMs, ahead + (stage === 0 ? 0 : sendTime(backRate, bytes[stage - 1] ?? 0)));
     }
     return { workMs, sendMs };
   });
 }
 
-const AT_ONCE = (): number => 0;
+const AT_ONCE: SendRate = { senders: 1, ports: 1, bytesPerMs: Infinity, latencyMs: 0 };
 
 /** As the links share it: for the splits among which a plan is chosen in the end. */
 export function playedStep(split: Split, setting: StepSetting): StepTime {
