@@ -117,6 +117,8 @@ const LEVELLINGS = 3;
 const SWAP_CELLS = 24_000;
 /** The same on few GPUs, where hosts in other orders are looked at beside. */
 const FEW_SWAP_CELLS = 8_000;
+/** Of the splits that were arranged again there, so many whose units change places as on many GPUs. */
+const LONG_SWAPPED = 2;
 interface PlanSearch extends Search {
   readonly request: PlanRequest;
 }
@@ -147,11 +149,17 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const sorted = [...byDegrees.values()].sort(byTime);
   const isFew = hasFewInClusters(site);
   const again = isFew && !hasUnlikeHosts(site) ? 0 : FINALISTS;
+  const arranged: Candidate[] = [];
   for (const finalist of sorted.slice(0, again)) {
-    const arranged = await arrangedAgain(search, finalist, { random, solver });
-    programmes.push(...arranged.programmes);
-    for (const candidate of arranged.found) keep(candidate);
+    const swapCells = isFew ? FEW_SWAP_CELLS : SWAP_CELLS;
+    const found = await arrangedAgain(search, finalist, { random, solver, swapCells });
+    programmes.push(...found.programmes);
+    arranged.push(...found.found);
+    for (const candidate of found.found) keep(candidate);
   }
+  if (isFew)
+    for (const candidate of [...arranged].sort(byTime).slice(0, LONG_SWAPPED))
+      keep(swapped(search, candidate));
   const shortest = (): Candidate[] => [...byDegrees.values()].sort(byTime);
   let players = playersByFloors(search);
   if (isFew) {
@@ -195,6 +203,13 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   };
 }
 
+interface Arranging {
+  readonly random: Random;
+  readonly solver: PlanRequest["solver"];
+  /** Looked at while units change places. */
+  readonly swapCells: number;
+}
+
 interface Arranged {
   readonly found: readonly Candidate[];
   readonly programmes: readonly ("optimal" | "feasible")[];
@@ -204,7 +219,7 @@ interface Arranged {
 async function arrangedAgain(
   search: PlanSearch,
   finalist: Candidate,
-  { random, solver }: Pick<PlanRequest, "random"> & { readonly solver: PlanRequest["solver"] },
+  { random, solver, swapCells }: Arranging,
 ): Promise<Arranged> {
   const { split } = finalist;
   const { site } = search.request;
@@ -225,7 +240,7 @@ async function arrangedAgain(
     if (again !== undefined) starts.push(again);
   }
   return {
-    found: starts.map((start) => swapped(search, start)),
+    found: starts.map((start) => swapped(search, start, swapCells)),
     programmes: arranged?.programmes ?? [],
   };
 }
