@@ -29,7 +29,7 @@ import { clusterOrders } from "./cluster-orders.ts";
 import { contextBytes } from "./context-ring.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn } from "./framework.ts";
-import { hasFewInClusters, playedFurther } from "./further-splits.ts";
+import { hasFewGpus, playedFurther } from "./further-splits.ts";
 import { shortfall } from "./plan-shortfall.ts";
 import { withKickedLayers } from "./kicked-layers.ts";
 import { playersByEstimates, playersByFloors } from "./player.ts";
@@ -147,7 +147,7 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     }
   const programmes: ("optimal" | "feasible")[] = [];
   const sorted = [...byDegrees.values()].sort(byTime);
-  const isFew = hasFewInClusters(site);
+  const isFew = hasFewGpus(site);
   const again = isFew && !hasUnlikeHosts(site) ? 0 : FINALISTS;
   const arranged: Candidate[] = [];
   for (const finalist of sorted.slice(0, again)) {
