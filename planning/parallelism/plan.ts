@@ -116,7 +116,7 @@ const LEVELLINGS = 3;
 /** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
 const SWAP_CELLS = 24_000;
 /** The same on few GPUs, where hosts in other orders are looked at beside. */
-const FEW_SWAP_CELLS = 8_000;
+const FEW_SWAP_CELLS = 4_000;
 /** Of the splits that were arranged again there, so many whose units change places as on many GPUs. */
 const LONG_SWAPPED = 2;
 interface PlanSearch extends Search {
