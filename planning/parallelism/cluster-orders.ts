@@ -3,7 +3,7 @@
  * stages send over slow links, or whose cards are small, is better off late. Clusters that are alike, with equal links to all others, count as one. Cost: O(orders × units).
  */
 
-import { wayBetween, type PlanHost, type PlanSite, type Unit } from "./site.ts";
+import type { PlanSite, Unit } from "./site.ts";
 
 /** All of four clusters. */
 const MOST_ORDERS = 24;
@@ -22,7 +22,7 @@ export function clusterOrders(
   }
   const clusters = [...byCluster.values()];
   if (clusters.length < 2) return [];
-  const kinds = isEvenlyLinked(site, clusters)
+  const kinds = isEvenlyLinked(site, [...byCluster.keys()])
     ? clusters.map((own) => kindOf(site, own))
     : clusters.map((_, at) => String(at));
   const orders = distinctOrders(kinds, MOST_ORDERS + 1);
@@ -53,15 +53,9 @@ export function kindOrders(site: PlanSite, units: readonly Unit[]): readonly (re
 const MOST_KINDS = 3;
 const NOBODY = { cluster: "", gpuType: "", gpuCount: 0 };
 
-/** Whether all pairs of clusters have the same way between them. */
-function isEvenlyLinked(site: PlanSite, clusters: readonly (readonly Unit[])[]): boolean {
-  const hosts = clusters.flatMap(([unit]): PlanHost[] => {
-    const host = site.hosts[unit?.host ?? -1];
-    return host === undefined ? [] : [host];
-  });
-  const ways = hosts.flatMap((a) =>
-    hosts.filter((b) => b !== a).map((b) => wayBetween(site, a, b)),
-  );
+/** Whether all pairs of clusters have the same way between them, in both directions. */
+export function isEvenlyLinked({ between }: PlanSite, clusters: readonly string[]): boolean {
+  const ways = clusters.flatMap((a) => clusters.filter((b) => b !== a).map((b) => between(a, b)));
   return ways.every(
     ({ gbs, latencyMs }) => gbs === ways[0]?.gbs && latencyMs === ways[0].latencyMs,
   );

@@ -11,48 +11,37 @@
 import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
 import type { MilpProblem, MilpSolver } from "../../lib/milp.ts";
 import type { Random } from "../../lib/random.ts";
-import { twoLevels, type Grid } from "./arrange.ts";
+import {
+  arrangedAgain,
+  FEW_SWAP_CELLS,
+  levelled,
+  swapped,
+  SWAP_CELLS,
+  withGivenBounds,
+  type GivenSearch,
+} from "./arranged-again.ts";
 import {
   byTime,
   degreesKey,
   degreesOf,
-  evaluated,
   isBetter,
   plainCandidates,
-  timed,
   type Candidate,
   type CandidateRequest,
-  type Search,
 } from "./candidates.ts";
-import { boundsOnce } from "./bounds-once.ts";
-import { clusterOrders } from "./cluster-orders.ts";
-import { contextBytes } from "./context-ring.ts";
-import { exchangeBytes } from "./expert-exchange.ts";
+import { onFirstHosts } from "./first-hosts.ts";
 import { frameworkOn } from "./framework.ts";
 import { hasFewGpus, playedFurther } from "./further-splits.ts";
-import { shortfall } from "./plan-shortfall.ts";
 import { withKickedLayers } from "./kicked-layers.ts";
-import { playersByEstimates, playersByFloors } from "./player.ts";
-import { plainOrders, played, playedDescents, playedShifts, playedSwaps } from "./played-choice.ts";
-import { sampled } from "./sampled-choice.ts";
-import { instancesProblem, unitsOf, type Unit } from "./site.ts";
-import {
-  boundsOf,
-  expertDegree,
-  layerSums,
-  overRuns,
-  range,
-  runCount,
-  samplesOf,
-  sharedExperts,
-  type LayerSums,
-  type Split,
-} from "./split.ts";
-import { isHeldEverywhere, levelledBounds, shiftedBounds, stageBounds } from "./stage-bounds.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
+import { shortfall } from "./plan-shortfall.ts";
+import { played, playedDescents, playedShifts, playedSwaps } from "./played-choice.ts";
+import { playersByEstimates, playersByFloors } from "./player.ts";
+import { sampled } from "./sampled-choice.ts";
+import { instancesProblem } from "./site.ts";
+import { boundsOf, layerSums, range, type LayerSums, type Split } from "./split.ts";
 import { stageMemory } from "./stage-memory.ts";
 import type { StepParts } from "./step-time.ts";
-import { whileSwapsHelp } from "./unit-swaps.ts";
 
 export interface PlanRequest extends CandidateRequest {
   /** Megatron-Core where nobody says. */
@@ -110,25 +99,15 @@ const FINALISTS = 5;
 const LAST_FEW = 3;
 /** Of played steps: moments × units. */
 const KICKED_WORK = 4e6;
-const SWAP_ATTEMPTS = 1_500;
-/** Of the layers of a split's stages, by what they send. */
-const LEVELLINGS = 3;
-/** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
-const SWAP_CELLS = 24_000;
-/** The same on few GPUs, where hosts in other orders are looked at beside. */
-const FEW_SWAP_CELLS = 4_000;
-/** Of the splits that were arranged again there, so many whose units change places as on many GPUs. */
+/** Of few GPUs, of the splits that were arranged again, so many whose units change places as on many GPUs. */
 const LONG_SWAPPED = 2;
-interface PlanSearch extends Search {
-  readonly request: PlanRequest;
-}
 
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
   const instances = instancesProblem(site.hosts);
   if (instances !== undefined) return { kind: "blocked", message: instances };
   const sums = layerSums(model, frameworkOn(site, request.framework));
-  const search: PlanSearch = { request, sums, tried: 0 };
+  const search: GivenSearch = { request, sums, tried: 0 };
   let tooLarge = 0;
   const byDegrees = new Map<string, Candidate>();
   /** The same degrees with sequences shared out otherwise. */
@@ -203,48 +182,6 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   };
 }
 
-interface Arranging {
-  readonly random: Random;
-  readonly solver: PlanRequest["solver"];
-  /** Looked at while units change places. */
-  readonly swapCells: number;
-}
-
-interface Arranged {
-  readonly found: readonly Candidate[];
-  readonly programmes: readonly ("optimal" | "feasible")[];
-}
-
-/** On cells by two levels, and on clusters in another order, with units swapped. */
-async function arrangedAgain(
-  search: PlanSearch,
-  finalist: Candidate,
-  { random, solver, swapCells }: Arranging,
-): Promise<Arranged> {
-  const { split } = finalist;
-  const { site } = search.request;
-  const all = unitsOf(site, split.width);
-  const units = all?.length === split.cells.length ? all : split.cells;
-  const arranged = await twoLevels(gridOf(split, search.sums), {
-    site,
-    units,
-    random: random.stream(
-      `${split.width}/${split.stages}/${split.replicas}${split.experts === undefined ? "" : `/${split.experts}`}`,
-    ),
-    ...(solver !== undefined && { solver }),
-  });
-  const starts = [reordered(search, finalist, units), ...withGivenBounds(search, finalist)];
-  if (arranged !== undefined) {
-    const arrangement = "low cut, two levels";
-    const again = evaluated(search, { ...split, cells: arranged.cells }, { arrangement });
-    if (again !== undefined) starts.push(again);
-  }
-  return {
-    found: starts.map((start) => swapped(search, start, swapCells)),
-    programmes: arranged?.programmes ?? [],
-  };
-}
-
 /** Whether two hosts have other GPUs, or their clusters fabrics of other rates. */
 function hasUnlikeHosts({ hosts, fabric }: PlanRequest["site"]): boolean {
   const kinds = new Set(
@@ -255,116 +192,6 @@ function hasUnlikeHosts({ hosts, fabric }: PlanRequest["site"]): boolean {
   return kinds.size > 1;
 }
 
-/** With the bounds that the request gives, where they are for as many stages and fit. */
-function withGivenBounds(
-  search: PlanSearch,
-  { split, arrangement }: Candidate,
-): readonly Candidate[] {
-  const { bounds, site } = search.request;
-  if (bounds?.length !== split.bounds.length || split.runs !== undefined) return [];
-  const given = { ...split, bounds };
-  return isHeldEverywhere(given, site, search.sums) ? [timed(search, given, arrangement)] : [];
-}
-
-/** The best with clusters in another order, plainly laid out, or what it is. */
-function reordered(search: Search, finalist: Candidate, units: readonly Unit[]): Candidate {
-  const { split, arrangement } = finalist;
-  let best = finalist;
-  for (const cells of plainOrders(search, split, clusterOrders(search.request.site, units))) {
-    const found = evaluated(search, { ...split, cells }, { arrangement });
-    if (found === undefined) continue;
-    const next = levelled(search, found);
-    if (isBetter(next, best)) best = { ...next, arrangement: "clusters in another order" };
-  }
-  return best;
-}
-
-/** Units of two cells changed places while that shortens the step. */
-function swapped(search: Search, start: Candidate, cells = SWAP_CELLS): Candidate {
-  const arrangement = `${start.arrangement}, units swapped`;
-  let left = Math.min(SWAP_ATTEMPTS, Math.ceil(cells / start.split.cells.length));
-  const { site } = search.request;
-  const isMixed = new Set(site.hosts.map(({ gpuType }) => gpuType)).size > 1;
-  const boundsFor = boundsOnce(search.request, (open) => stageBounds(open, site, search.sums));
-  const exchanged = whileSwapsHelp(start, (next, best) => {
-    if (left === 0) return "enough";
-    left -= 1;
-    // Among equal GPUs the stages stay as they are.
-    const tried = isMixed
-      ? evaluated(search, next, { arrangement, boundsFor })
-      : timed(search, next, best.arrangement);
-    if (tried === undefined || tried.time.totalMs >= best.time.totalMs - 1e-9) return undefined;
-    return { ...tried, arrangement };
-  });
-  const best = levelled(search, exchanged);
-  const shifted = shiftedBounds(best.split, site, search.sums);
-  const again = timed(search, shifted, best.arrangement);
-  return again.time.totalMs <= best.time.totalMs ? again : best;
-}
-
-/** With the layers that what its stages send and exchange asks for, where that is shorter. A stage of the head alone tells its pace only once it has other layers. */
-function levelled(search: Search, found: Candidate): Candidate {
-  const { site } = search.request;
-  let best = found;
-  let { split } = found;
-  for (let round = 0; round < LEVELLINGS; round += 1) {
-    const next = levelledBounds(split, site, search.sums);
-    if (next.bounds.every((bound, at) => bound === split.bounds[at])) break;
-    split = next;
-    const again = timed(search, split, found.arrangement);
-    if (isBetter(again, best)) best = again;
-  }
-  return best;
-}
-
-function gridOf(split: Split, sums: LayerSums): Grid {
-  const stages = Array.from({ length: split.stages }, (_, stage) => stage);
-  const count = runCount(split);
-  return {
-    stages: split.stages,
-    replicas: split.replicas,
-    // After the last run nothing is sent; after an earlier one of the last stage, to the first.
-    sendBytes: stages.map((stage) =>
-      overRuns(split, stage, (run) => {
-        const [, to] = boundsOf(split, run);
-        const bytes = 2 * split.microBatches * samplesOf(split) * range(sums.outputs, to - 1, to);
-        return run === count - 1 ? 0 : bytes;
-      }),
-    ),
-    reduceBytes: stages.map(
-      (stage) =>
-        2 * overRuns(split, stage, (run) => range(sums.parameters, ...boundsOf(split, run))) -
-        2 * sharedExperts(split, stage, sums),
-    ),
-    ...(split.contexts !== undefined && {
-      contexts: {
-        degree: split.contexts,
-        ringBytes: stages.map((stage) =>
-          overRuns(split, stage, (run) => {
-            const { forward, backward } = contextBytes(split, run, sums);
-            return split.microBatches * (forward + backward);
-          }),
-        ),
-      },
-    }),
-    ...(split.experts !== undefined && {
-      experts: {
-        degree: split.experts,
-        reduceBytes: stages.map(
-          (stage) => (2 * sharedExperts(split, stage, sums)) / expertDegree(split),
-        ),
-        exchangeBytes: stages.map((stage) => {
-          const bytes = overRuns(split, stage, (run) => {
-            const { forward, backward } = exchangeBytes(split, run, sums);
-            return forward + backward;
-          });
-          return split.microBatches * bytes;
-        }),
-      },
-    }),
-  };
-}
-
 interface Told {
   readonly request: PlanRequest;
   readonly sums: LayerSums;
@@ -372,10 +199,11 @@ interface Told {
 }
 
 function planOf(
-  { split, time, arrangement }: Candidate,
+  { split: found, time, arrangement }: Candidate,
   { request, sums, others }: Told,
 ): TrainingPlan {
   const { model, site, batch } = request;
+  const split = onFirstHosts(found, site);
   const stages = Array.from({ length: split.stages }, (_, stage): StagePlan => {
     const runs = Array.from({ length: split.runs ?? 1 }, (__, own) =>
       boundsOf(split, own * split.stages + stage),
