@@ -100,7 +100,7 @@ const LAST_FEW = 3;
 /** Of played steps: moments × units. */
 const KICKED_WORK = 4e6;
 /** Of few GPUs, of the splits that were arranged again, so many whose units change places as on many GPUs. */
-const LONG_SWAPPED = 2;
+const LONG_SWAPPED = 3;
 
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
