@@ -153,7 +153,10 @@ export function stagePaces(split: Split, setting: StepSetting): readonly StagePa
       const [aheadRate, backRate] = [rates.ahead[cell] ?? AT_ONCE, rates.back[cell] ?? AT_ONCE];
       workMs = Math.max(workMs, compute + tensor + forward + backward);
       const ahead = stage + 1 === split.stages ? 0 : sendTime(aheadRate, bytes[stage] ?? 0);
-      sendMs = Math.max(sendMs, ahead + (stage === 0 ? 0 : sendTime(backRate, bytes[stage - 1] ?? 0)));
+      sendMs = Math.max(
+        sendMs,
+        ahead + (stage === 0 ? 0 : sendTime(backRate, bytes[stage - 1] ?? 0)),
+      );
     }
     return { workMs, sendMs };
   });

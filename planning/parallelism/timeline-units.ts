@@ -3,7 +3,14 @@
  * input has arrived. What a unit is doing is in its number of operations and in what its actor waits for, so that states can be compared (timeline-period.ts).
  */
 
-import { aheadOf, isForwardAt, microBatchOf, ownRunOf, placeAt, type Order } from "./pipeline-time.ts";
+import {
+  aheadOf,
+  isForwardAt,
+  microBatchOf,
+  ownRunOf,
+  placeAt,
+  type Order,
+} from "./pipeline-time.ts";
 import { contextMeetings, exchanger } from "./timeline-exchanges.ts";
 import type { Actor, Path, Stage } from "./timeline-stage.ts";
 
