@@ -1,4 +1,7 @@
-/** @file A request that its run has ended may join the queue anew in the task of the fleet that hears of the end, and in no later one. */
+/**
+ * @file A request that its run has ended may join the queue anew in the task of the fleet that hears of the end, and in no later one. Who has left his lobby asks under
+ * another number, but for words that he said before.
+ */
 
 import { expect, test } from "vitest";
 import { createRequestLaws } from "../../world/checker/request-laws.ts";
@@ -42,4 +45,45 @@ test.each([
   ],
 ] as const)("requests keep their places: %s", (_what, heard, want) => {
   expect(brokenBy(...heard)).toEqual(want);
+});
+
+/** What a run says of its request, and when it was said by the server's clock. */
+type Said = readonly ["asks" | "leaves", number];
+
+test.each<readonly [string, readonly Said[], readonly string[]]>([
+  [
+    "it asks anew under the number",
+    [
+      ["asks", 10],
+      ["leaves", 20],
+      ["asks", 30],
+    ],
+    ["who has left asks under another number"],
+  ],
+  [
+    "a worker brings late what it said before",
+    [
+      ["asks", 10],
+      ["leaves", 30],
+      ["asks", 20],
+    ],
+    [],
+  ],
+  [
+    "and the server's clock has fallen back",
+    [
+      ["asks", 30],
+      ["leaves", 20],
+      ["asks", 25],
+    ],
+    [],
+  ],
+])("who has left asks under another number: %s", (_what, said, want) => {
+  const broken: string[] = [];
+  const laws = createRequestLaws((law) => void broken.push(law));
+  const own = { jobId: "a", runId: "run-1", seq: 1 };
+  for (const [what, atMs] of said)
+    if (what === "leaves") laws.leftLobby(own, atMs);
+    else laws.fleetTold([{ kind: "request", request: { ...own, requestedAtMs: atMs } }]);
+  expect(broken).toEqual(want);
 });

@@ -301,6 +301,12 @@ test.each([
   [99_011_409, "ruthless", "the same, of a job that had ended long before"],
   [99_011_553, "ruthless", "a job cannot know that its request was forged under another tenant"],
   [99_010_851, "ruthless", "deadlines are judged once no worker hears everything late any more"],
+  [
+    99_030_173,
+    "hostile",
+    "who has left asks under no number anew; a frozen worker may bring what it said before",
+  ],
+  [99_031_519, "hostile", "a stranger's copy of a row that was torn before is nobody's row"],
 ] as const)("seed %i (%s) breaks no law any more: %s", (seed, climate, _what) => {
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });

@@ -18,7 +18,8 @@ export interface RequestLaws {
   readonly ledgerChanged: (ledger: Ledger, isRecovering: boolean) => void;
   /** A word to the inbox of a fleet. */
   readonly fleetTold: (entries: unknown) => void;
-  readonly leftLobby: (leave: unknown) => void;
+  /** `atMs`: by the server's clock, when the lobby heard it. */
+  readonly leftLobby: (leave: unknown, atMs: number) => void;
   /** Somebody resets a job's workflow to a later task. */
   readonly jobReset: (job: string) => void;
 }
@@ -27,14 +28,15 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
   let last: Ledger["requests"] = new Map();
   /** The highest number under which a run has asked. */
   const asked = new Map<string, number>();
-  /** When the request was made that a fleet has heard of, the last of its number; by run and number. */
-  const madeAtMs = new Map<string, number>();
   /**
    * The highest number up to which a run has ended its requests, until a ledger shows that this was heard: what comes of one of them after the end, in the same task of
    * the fleet, is a copy that joins anew.
    */
   const ended = new Map<string, number>();
-  const left = new Set<string>();
+  /** When a lobby heard last that a run leaves under a number. */
+  const leftAtMs = new Map<string, number>();
+  /** The latest time that anybody has named: the server's clock may fall back. */
+  let latestMs = 0;
   /** Reset to a later task: such a run says again what the run before has said. */
   const reset = new Set<unknown>();
 
@@ -85,10 +87,10 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
     const run = `${jobId as string} ${runId as string}`;
     asked.set(run, Math.max(seq, asked.get(run) ?? 0));
     const key = `${run} ${seq}`;
-    const isAnew = requestedAtMs > (madeAtMs.get(key) ?? -Infinity);
-    if (isAnew) madeAtMs.set(key, requestedAtMs);
-    if (isAnew && left.has(key) && !reset.has(jobId))
+    // What was said before, a worker may bring late.
+    if (requestedAtMs > (leftAtMs.get(key) ?? Infinity) && !reset.has(jobId))
       violate("who has left asks under another number", `${key} asks after it has left its lobby`);
+    latestMs = Math.max(latestMs, requestedAtMs);
   }
 
   function over({ jobId, runId, seq, lease }: Word): void {
@@ -108,7 +110,8 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
       }
     },
     jobReset: (job) => void reset.add(job),
-    leftLobby: (leave) => {
+    leftLobby: (leave, atMs) => {
+      latestMs = Math.max(latestMs, atMs);
       if (!isFields(leave)) return;
       const { jobId, runId, seq } = leave;
       if (typeof jobId !== "string" || typeof runId !== "string" || typeof seq !== "number") return;
@@ -116,7 +119,7 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
       // A run that was reset may leave under a number that the run before has asked under.
       if (seq > (asked.get(run) ?? 0) && !reset.has(jobId))
         violate("nobody leaves before he asks", `${run} leaves under number ${seq}`);
-      left.add(`${run} ${seq}`);
+      leftAtMs.set(`${run} ${seq}`, latestMs);
     },
   };
 }

@@ -36,7 +36,7 @@ export function createWordLaws(
       prompt.lobbyTold(lobby, word);
       if (word.isBroken === true) return;
       counts.lobbyTold(lobby, word);
-      if (word.name === "lobby-leave") requests.leftLobby(word.payload);
+      if (word.name === "lobby-leave") requests.leftLobby(word.payload, word.atMs);
     },
   };
 }

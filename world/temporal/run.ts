@@ -16,6 +16,7 @@ import {
   copied,
   type RunEnd,
   type RunIdentity,
+  type TakenWord,
   type WorkflowRun,
   type WorkflowType,
 } from "./workflow.ts";
@@ -101,7 +102,7 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   const history: Fed<Event>[] = [];
   const given: Command[] = [];
   const openLocals = new Map<number, Command>();
-  const signals: { name: string; payload: unknown }[] = [];
+  const signals: TakenWord[] = [];
   /** Signals and updates, in their order. */
   const told: Told<State, Event>[] = [];
   const parts: Part<State, Event>[] = [];
@@ -129,11 +130,11 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
         run.arrive({ kind: "query", onAnswer });
       else onAnswer(state);
     },
-    signal: (name, payload) => {
-      const value = copied(payload);
-      signals.push({ name, payload: value });
-      const event = type.signal(name, value);
-      if (event !== undefined) take({ kind: "event", event }, (to) => to.signal(name, value));
+    signal: (sent) => {
+      const word = { ...sent, payload: copied(sent.payload) };
+      signals.push(word);
+      const event = type.signal(word.name, word.payload);
+      if (event !== undefined) take({ kind: "event", event }, (to) => to.signal(word));
     },
   };
 

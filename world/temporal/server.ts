@@ -172,7 +172,7 @@ export function createServer({ kernel, network, onViolation, onChange, onSignal 
       if (run?.isOpen() !== true || (runId !== undefined && run.runId !== runId)) return false;
       kernel.tell("server", workflowId, () => `${name} ${told(payload)}`);
       onSignal(kind, workflowId, { name, payload, ...(isBroken && { isBroken }) });
-      run.signal(name, payload);
+      run.signal({ name, payload, ...(isBroken && { isBroken }) });
       return true;
     },
     /** What these runs were told, in order. */

@@ -11,6 +11,14 @@ export interface RunIdentity {
   readonly startedAtMs: number;
 }
 
+/** A signal as a run has taken it. */
+export interface TakenWord {
+  readonly name: string;
+  readonly payload: unknown;
+  /** It cannot be true, nor can a copy of it. */
+  readonly isBroken?: true;
+}
+
 export type RunEnd =
   | { readonly kind: "completed"; readonly result?: unknown }
   | { readonly kind: "failed" | "cancelled" | "terminated" }
@@ -43,14 +51,14 @@ export interface LocalCall<State> {
 /** A run as those see it who do not know its type. */
 export interface AnyRun extends RunIdentity {
   readonly isOpen: () => boolean;
-  readonly signal: (name: string, payload: unknown) => void;
+  readonly signal: (word: TakenWord) => void;
   /** Ends it from outside. */
   readonly terminate: () => void;
   /** Tells another run of its type, in order, what this one was told from outside. */
   readonly repeatTo: (run: AnyRun) => void;
   /** What another run of its type begins with that keeps such a share of its tasks, from 0 to 1; undefined where that is none. */
   readonly baseAt: (share: number) => unknown;
-  readonly signals: () => readonly { readonly name: string; readonly payload: unknown }[];
+  readonly signals: () => readonly TakenWord[];
   /** Its client's view, once it is closed. */
   readonly end: () => RunEnd | undefined;
 }
