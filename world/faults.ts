@@ -84,6 +84,7 @@ export function createFaults(ports: FaultPorts): Faults {
       case "server-down":
         tell("server");
         network.setServer(false);
+        server.loseUpdates();
         return over(() => {
           network.setServer(true);
           server.flush();

@@ -26,6 +26,7 @@ import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts"
 import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
+import { isYetToGiveUp } from "./given-up.ts";
 import { finish } from "./job-end.ts";
 import { attemptView, ledAttempt } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
@@ -129,7 +130,8 @@ export function ready(
   const { rules, spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
   const formerTokens = tokensElsewhere(job);
   if (spec === undefined) return quiet(job);
-  if (isCalledOff(job)) return quiet(settle(job, calledOff(nowMs)));
+  if (isCalledOff(job))
+    return quiet(isYetToGiveUp(job, nowMs) ? job : settle(job, calledOff(nowMs)));
   const input = {
     jobId,
     workflowRunId: runId,
@@ -168,10 +170,9 @@ export function running(job: Job, gang: Gang, nowMs: number): JobStep {
     ...(lost.length > 0 ? [{ kind: "fenced", hosts: lost } as const] : []),
   ];
   if (news.length === 0) return quiet(job);
-  return ofGang(
-    job,
-    forEach(gang, news, (before, event) => stepGang(before, event, nowMs)),
-  );
+  const told = forEach(gang, news, (before, event) => stepGang(before, event, nowMs));
+  const isEarly = told.state.end !== undefined && isYetToGiveUp(job, nowMs);
+  return isEarly ? quiet(job) : ofGang(job, told);
 }
 
 function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): JobStep {

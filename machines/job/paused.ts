@@ -6,6 +6,7 @@
 
 import { authorIn, GIVEN_UP, type GivenUp } from "../../protocol/job-orders.ts";
 import type { GangStopReason } from "../gang/gang-state.ts";
+import { giveUp } from "./given-up.ts";
 import type { Job } from "./job-state.ts";
 
 /** Of a job, or of an array. */
@@ -50,19 +51,14 @@ export function suspended(job: Job, order: unknown, atMs: number): Job {
   const { grant, givenUp } = job;
   if (grant === undefined && givenUp === undefined) return heldBy(job, order, atMs);
   const by = authorIn(order) ?? UNNAMED;
-  return {
-    ...job,
-    isHeld: true,
-    isReleased: false,
-    pause: { kind: "suspend", by, atMs },
-    givenUp: { kind: "suspend", by, atMs },
-  };
+  const paused = { kind: "suspend", by, atMs } as const;
+  return giveUp({ ...job, isHeld: true, isReleased: false, pause: paused }, paused, atMs);
 }
 
 export function requeued(job: Job, order: unknown, atMs: number): Job {
   if (requeueProblem(job) !== undefined) return job;
   const by = authorIn(order) ?? UNNAMED;
-  return { ...job, givenUp: job.givenUp ?? { kind: "requeue", by, atMs } };
+  return giveUp(job, job.givenUp ?? { kind: "requeue", by, atMs }, atMs);
 }
 
 export const stopReasonOf = (order: GivenUp | undefined): GangStopReason | undefined =>

@@ -57,9 +57,13 @@ const takeBack = (job: Job, nowMs: number): Job => enter(job, { kind: "holding",
 
 /** A local activity ends in the workflow task in which it began: the time that it took makes nothing durable. */
 export function notYetDurable(job: Job, nowMs: number): Job {
-  const { rules, stage, reask } = job;
+  const { rules, stage, reask, givesUpAtMs } = job;
   if (rules < DURABLE_ORDER_RULES) return job;
-  const late = reask === undefined ? job : { ...job, reask: { ...reask, atMs: nowMs + 1 } };
+  const late: Job = {
+    ...job,
+    ...(reask !== undefined && { reask: { ...reask, atMs: nowMs + 1 } }),
+    ...(givesUpAtMs !== undefined && { givesUpAtMs: nowMs + 1 }),
+  };
   return stage.kind === "holding" ? takeBack(late, nowMs) : late;
 }
 

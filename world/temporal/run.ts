@@ -107,6 +107,7 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   const told: Told<State, Event>[] = [];
   const parts: Part<State, Event>[] = [];
   const arrivals: Waiting<State, Event>[] = [];
+  const lost = new Set<unknown>();
   let cachedOn: { readonly process: Process; readonly incarnation: number } | undefined;
   let attempt = 0;
   let isTaskOpen = false;
@@ -119,6 +120,7 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
     end: () => end,
     signals: () => signals,
     terminate: () => close({ kind: "terminated" }),
+    loseUpdates: () => arrivals.forEach((each) => each.kind === "update" && void lost.add(each)),
     repeatTo: (to) => told.forEach(({ tell }) => tell(to as WorkflowRun<State, Event>)), // of the same type
     baseAt: (share) => baseOf({ history, given, parts, told }, share),
     arrive: (arrival) => {
@@ -253,6 +255,7 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   }
 
   function takeArrivals(draft: Work, nowMs: number): void {
+    dropLost(lost, { arrivals, told });
     for (; draft.taken < arrivals.length; draft.taken += 1) {
       const arrival = arrivals[draft.taken];
       if (arrival === undefined) continue;
@@ -339,6 +342,24 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   }
   wake();
   return { ...run };
+}
+
+/** No task has them any more, and no reset tells them again. */
+function dropLost<State, Event>(
+  lost: Set<unknown>,
+  {
+    arrivals,
+    told,
+  }: { readonly arrivals: Waiting<State, Event>[]; readonly told: Told<State, Event>[] },
+): void {
+  if (lost.size === 0) return;
+  const dropped = arrivals.filter((each) => lost.has(each));
+  for (const each of dropped) {
+    arrivals.splice(arrivals.indexOf(each), 1);
+    const at = told.findIndex((one) => one === each.told);
+    if (at >= 0) told.splice(at, 1);
+  }
+  lost.clear();
 }
 
 const TICK: Tick = { kind: "tick" };

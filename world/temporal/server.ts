@@ -141,6 +141,10 @@ export function createServer({ kernel, network, onViolation, onChange, onSignal 
       pollers.set(queue, [...others, { process, incarnation }]);
       flush();
     },
+    /** As a server does that fails: what no task has made durable is gone. */
+    loseUpdates: (): void => {
+      for (const { run } of runs.values()) run.loseUpdates();
+    },
     /** Starts it, unless a run of this id is open. */
     start,
     openRun: (workflowId: string): AnyRun | undefined => {

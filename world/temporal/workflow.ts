@@ -54,6 +54,8 @@ export interface AnyRun extends RunIdentity {
   readonly signal: (word: TakenWord) => void;
   /** Ends it from outside. */
   readonly terminate: () => void;
+  /** A server that fails forgets the updates that no task has made durable, unless a worker that took one hands in its task all the same. */
+  readonly loseUpdates: () => void;
   /** Tells another run of its type, in order, what this one was told from outside. */
   readonly repeatTo: (run: AnyRun) => void;
   /** What another run of its type begins with that keeps such a share of its tasks, from 0 to 1; undefined where that is none. */

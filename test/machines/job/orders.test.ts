@@ -259,6 +259,7 @@ describe("suspend", () => {
   test("in the moment of the grant starts nothing", () => {
     const played = playJob();
     played.together(played.grant(1), { kind: "suspend", order });
+    played.wait();
     played.deliver();
     expect([played.open("run"), played.ends()]).toEqual([[], [1]]);
     expect(jobView(played.job()).state).toBe("held");

@@ -1,0 +1,31 @@
+/**
+ * @file When a job acts on an order to give up its run: at once where hosts are to stop it, which they are told once the order is in history, and in a later task of the
+ * workflow where nothing has been started.
+ *
+ * The fleet is told by a local activity, so within the task that takes the update. Were that task lost, and the update with it, the job would start on a lease that its
+ * fleet has freed.
+ */
+
+import { DURABLE_GIVING_UP_RULES } from "../../protocol/control-contract.ts";
+import type { GivenUp } from "../../protocol/job-orders.ts";
+import type { Job } from "./job-state.ts";
+
+export const giveUp = (job: Job, givenUp: GivenUp, nowMs: number): Job => ({
+  ...job,
+  givenUp,
+  ...(job.rules >= DURABLE_GIVING_UP_RULES && { givesUpAtMs: nowMs + 1 }),
+});
+
+/** Whether it would end a run of which nothing was started for an order alone that is not durable yet. */
+export const isYetToGiveUp = (
+  { reason, preempt, fenced, givesUpAtMs = 0 }: Job,
+  nowMs: number,
+): boolean =>
+  nowMs < givesUpAtMs && reason === undefined && preempt === undefined && fenced.length === 0;
+
+/** A gang that knows of the order acts by itself. */
+export function givesUpDueAtMs({ stage, givesUpAtMs = Infinity }: Job): number {
+  const isDue =
+    stage.kind === "ready" || (stage.kind === "running" && stage.gang.reason === undefined);
+  return isDue ? givesUpAtMs : Infinity;
+}
