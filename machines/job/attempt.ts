@@ -26,7 +26,7 @@ import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts"
 import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
-import { isYetToGiveUp } from "./given-up.ts";
+import { isYetToGiveUp } from "./durable-orders.ts";
 import { finish } from "./job-end.ts";
 import { attemptView, ledAttempt } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";

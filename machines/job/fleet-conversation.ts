@@ -114,7 +114,7 @@ export function advanceRequest(job: Job): Job {
     grant: _grant,
     preempt: _preempt,
     givenUp: _order,
-    givesUpAtMs: _later,
+    actsAtMs: _later,
     round: _round,
     reask: _late,
     kept: _kept,

@@ -37,7 +37,7 @@ import { openEarlyTasks, orderEarlyTasks } from "./early-tasks.ts";
 import { NO_FOLLOWERS, newsForFollowers, withFollower } from "./followers.ts";
 import { following, looked, openPredecessors, takeNews, waitingReason } from "./predecessors.ts";
 import { askedBy, changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
-import { givesUpDueAtMs } from "./given-up.ts";
+import { actsDueAtMs } from "./durable-orders.ts";
 import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
@@ -143,7 +143,7 @@ export function jobDueAtMs(job: Job): number {
     stage.kind === "following" && stage.askId === undefined ? stage.lookAtMs : Infinity,
     stage.kind === "waiting" ? waitingDueAtMs(job) : Infinity,
     stage.kind === "running" ? gangDueAtMs(stage.gang) : Infinity,
-    givesUpDueAtMs(job),
+    actsDueAtMs(job),
     polishDueAtMs(job),
   );
 }
@@ -177,7 +177,7 @@ function take(
     case "hold":
       return quiet(heldBy(job, event.order, nowMs));
     case "release":
-      return quiet(released(job));
+      return quiet(released(job, nowMs));
     case "suspend":
       return quiet(suspended(job, event.order, nowMs));
     case "requeue":

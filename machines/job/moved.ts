@@ -13,7 +13,7 @@ import { authorIn, type MoveOrder } from "../../protocol/job-orders.ts";
 import type { MoveAnswer } from "../../protocol/job.ts";
 import { notAllowed, type OrderRefusal } from "./order-refusal.ts";
 import { presentFleet } from "./cells.ts";
-import { giveUp } from "./given-up.ts";
+import { giveUp } from "./durable-orders.ts";
 import type { Job } from "./job-state.ts";
 
 /** A name is checked in full where it is written. */

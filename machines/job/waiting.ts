@@ -14,6 +14,7 @@ import {
 } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { moveTo, moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
+import { isYetToAct } from "./durable-orders.ts";
 import { answeredEarly, ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
 import { noFleet } from "./job-view.ts";
 import { exitOf, lastExitOf, outsideUntilMs } from "./outside.ts";
@@ -57,12 +58,12 @@ const takeBack = (job: Job, nowMs: number): Job => enter(job, { kind: "holding",
 
 /** A local activity ends in the workflow task in which it began: the time that it took makes nothing durable. */
 export function notYetDurable(job: Job, nowMs: number): Job {
-  const { rules, stage, reask, givesUpAtMs } = job;
+  const { rules, stage, reask, actsAtMs } = job;
   if (rules < DURABLE_ORDER_RULES) return job;
   const late: Job = {
     ...job,
     ...(reask !== undefined && { reask: { ...reask, atMs: nowMs + 1 } }),
-    ...(givesUpAtMs !== undefined && { givesUpAtMs: nowMs + 1 }),
+    ...(actsAtMs !== undefined && { actsAtMs: nowMs + 1 }),
   };
   return stage.kind === "holding" ? takeBack(late, nowMs) : late;
 }
@@ -187,8 +188,8 @@ export function forgotten(job: Job, nowMs: number): JobStep {
 export function held(job: Job, nowMs: number): JobStep {
   if (job.reason !== undefined) return quiet(endWaiting(job));
   if (job.moving !== undefined) return quiet(takeBack(job, nowMs));
-  if (job.isHeld) return quiet(job);
-  const { pause, ...rest } = job;
+  if (job.isHeld || isYetToAct(job, nowMs)) return quiet(job);
+  const { pause, actsAtMs: _now, ...rest } = job;
   const asking = enter({ ...rest, shown: "pending" }, { kind: "unasked" });
   return pause?.kind === "suspend" ? markAnew(asking, "pending") : quiet(asking);
 }

@@ -1,4 +1,7 @@
-/** @file An order to give up a run of which nothing was started: the fleet hears of it once the order is durable, and no lost task leaves the job on a lease that is free. */
+/**
+ * @file Orders to give up a run of which nothing was started, and releases: the fleet hears of them once they are durable, so no lost task leaves the job on a lease
+ * that is free, or with GPUs while it is held.
+ */
 
 import { expect, test } from "vitest";
 import { jobView } from "../../../machines/job/job-view.ts";
@@ -94,4 +97,29 @@ test("a run under former rules tells it in the task that takes the order", () =>
   played.together(played.grant(1), SUSPEND);
   played.deliver();
   expect([played.ends(), jobView(played.job()).state]).toEqual([[1], "held"]);
+  played.feed({ kind: "release" });
+  expect(played.open("tell")).toHaveLength(1);
+});
+
+test("a released job asks its fleet a task later, also where the answer to the end of its request came with the release", () => {
+  const held = playJob({ file: { hold: true } });
+  held.feed({ kind: "release" });
+  expect([jobView(held.job()).state, held.stage(), held.open("tell")]).toEqual([
+    "held",
+    "held",
+    [],
+  ]);
+  held.wait();
+  held.deliver();
+  expect([held.stage(), held.requests()]).toMatchObject(["waiting", [{ seq: 1 }]]);
+  const withdrawing = playJob();
+  withdrawing.feed({ kind: "hold", order: { by: "ada" } });
+  withdrawing.wait();
+  withdrawing.feed({ kind: "release" });
+  withdrawing.pass(20);
+  withdrawing.deliverOne();
+  expect([withdrawing.stage(), withdrawing.open("tell")]).toEqual(["held", []]);
+  withdrawing.wait();
+  withdrawing.deliver();
+  expect(withdrawing.requests()).toMatchObject([{ seq: 2 }]);
 });
