@@ -12,6 +12,7 @@ import { gbps, gib, ms, watts } from "../domain/values/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import { harshened } from "./harsh.ts";
 import { madeHostile } from "./hostile.ts";
+import { madeMerciless } from "./merciless.ts";
 import { madeRuthless } from "./ruthless.ts";
 import {
   CALM_AT_MS,
@@ -65,9 +66,9 @@ export interface DrawOptions {
 /**
  * `narrow`: without arrays, jobs that follow others, and the wider orders. `wide`: with them. `harsh`: with scenes (`harsh.ts`) besides. `hostile`, the
  * usual: with broken disks and clocks, strangers and resets (`hostile.ts`) besides. `ruthless`: with resets to later tasks and of called jobs, and hosts that cannot
- * obey (`ruthless.ts`), besides.
+ * obey (`ruthless.ts`), besides. `merciless`: with GPUs that break and are drained (`merciless.ts`) besides.
  */
-export type Climate = "narrow" | "wide" | "harsh" | "hostile" | "ruthless";
+export type Climate = "narrow" | "wide" | "harsh" | "hostile" | "ruthless" | "merciless";
 
 export function drawSettings(
   seed: number,
@@ -80,9 +81,11 @@ export function drawSettings(
   const harsh = harshened(wide, randomFrom(seed, "harsh world"));
   if (climate === "harsh") return harsh;
   const hostile = madeHostile(harsh, randomFrom(seed, "hostile world"));
-  return climate === "hostile"
-    ? hostile
-    : madeRuthless(hostile, randomFrom(seed, "ruthless world"));
+  if (climate === "hostile") return hostile;
+  const ruthless = madeRuthless(hostile, randomFrom(seed, "ruthless world"));
+  return climate === "ruthless"
+    ? ruthless
+    : madeMerciless(ruthless, randomFrom(seed, "merciless world"));
 }
 
 function drawNarrow(seed: number, isDeciding: boolean): Settings {

@@ -1,6 +1,7 @@
 /** @file The faults of a world: each strikes once and passes after its time; when the world gets calm, all of them are over. */
 
 import type { HostId, JobId } from "../domain/values/ids.ts";
+import { fullMask } from "../lib/bits.ts";
 import { isFields } from "../lib/fields.ts";
 import type { Checker } from "./checker/checker.ts";
 import type { Host } from "./hosts/host.ts";
@@ -165,6 +166,13 @@ export function createFaults(ports: FaultPorts): Faults {
         kernel.tell("a fault", host.id, () => `its disk is ${fault.how}`);
         host.disk.set(fault.how);
         return over(() => host.disk.set("well"));
+      case "gpu": {
+        const mask = 1 << (Math.floor(fault.target / hosts.size) % host.gpuCount);
+        if ((host.brokenGpus | mask) === fullMask(host.gpuCount)) return;
+        tell(host.id);
+        host.brokenGpus |= mask;
+        return over(() => void (host.brokenGpus &= ~mask));
+      }
       case "torn":
         tell(host.id);
         if (fault.isPowerLost) powerOff(host);
@@ -243,7 +251,10 @@ export function createFaults(ports: FaultPorts): Faults {
       network.setServer(true);
       network.setWeather(CALM);
       refusing.clear();
-      for (const host of hosts.values()) host.disk.set("well");
+      for (const host of hosts.values()) {
+        host.disk.set("well");
+        host.brokenGpus = 0;
+      }
       for (const process of all) {
         network.heal(process.name);
         network.setLate(process.name, 0);

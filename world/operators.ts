@@ -3,6 +3,7 @@
 import type { FleetShape } from "../domain/fleet/fleet.ts";
 import type { QueuePart } from "../domain/lease/queue-part.ts";
 import { tenantId, type HostId } from "../domain/values/ids.ts";
+import { fullMask } from "../lib/bits.ts";
 import type { OperatorOrder } from "../machines/fleet/events.ts";
 import {
   refuseDescription,
@@ -11,8 +12,10 @@ import {
   refuseRules,
   type OrderRefusal,
 } from "../machines/fleet/orders.ts";
+import { refuseGpus, refuseOutdatedGpus } from "../machines/fleet/gpu-orders.ts";
 import { refuseRepair } from "../machines/fleet/repairs.ts";
 import type { FleetState } from "../machines/fleet/state.ts";
+import { drainedMask } from "../scheduling/ledger/rules/gpu-drains.ts";
 import type { Host } from "./hosts/host.ts";
 import { sleep, type Process, type Task } from "./kernel/process.ts";
 import type { Order } from "./settings.ts";
@@ -45,6 +48,12 @@ export function* orderFleet(
       yield* updateFleet(people, { kind, hosts: [host.id], reason: "repair" });
       yield* sleep(kernel, forMs);
       return yield* updateFleet(people, { kind: "undrain", hosts: [host.id] });
+    case "drain-gpus": {
+      const gpus = [{ host: host.id, mask: 1 + (target % fullMask(host.gpuCount)) }];
+      yield* updateFleet(people, { kind, gpus, reason: "repair" });
+      yield* sleep(kernel, forMs);
+      return yield* updateFleet(people, { kind: "undrain-gpus", gpus });
+    }
     case "fence":
       people.turnOff(host);
       yield* sleep(kernel, RETRY_MS);
@@ -119,12 +128,16 @@ export function* resetFleetSettings(people: Operators): Task<void> {
   yield* updateFleet(people, { kind: "configure", shape: people.shape });
 }
 
-/** Hosts that nobody means to be drained any more: of a fleet that was ended an order to undrain may be lost. */
+/** Hosts and GPUs that nobody means to be drained any more: of a fleet that was ended an order to undrain may be lost, and an agent may never come back. */
 export function* undrainLeft(people: Operators): Task<void> {
   const { hosts } = people.fleet()?.state()?.ledger ?? {};
-  for (const { id } of people.hosts.values())
-    if (hosts?.get(id)?.isDrained === true)
-      yield* updateFleet(people, { kind: "undrain", hosts: [id] });
+  for (const { id } of people.hosts.values()) {
+    const status = hosts?.get(id);
+    const mask = drainedMask(status);
+    if (status?.isDrained === true) yield* updateFleet(people, { kind: "undrain", hosts: [id] });
+    if (mask !== 0)
+      yield* updateFleet(people, { kind: "undrain-gpus", gpus: [{ host: id, mask }] });
+  }
 }
 
 function refusalOf(state: FleetState, order: OperatorOrder): OrderRefusal | undefined {
@@ -138,13 +151,19 @@ function refusalOf(state: FleetState, order: OperatorOrder): OrderRefusal | unde
     case "hold-queue":
     case "release-queue":
       return refuseQueueOrder(state, order);
+    case "drain-gpus":
+    case "undrain-gpus":
+      return refuseGpus(state, order) ?? refuseOutdatedGpus(state, order);
     default:
       return refuseHosts(state, order);
   }
 }
 
 /** Operators ask again until the fleet has taken the order. */
-export function* updateFleet({ site, client, fleet }: Operators, order: OperatorOrder): Task<void> {
+export function* updateFleet(
+  { site, client, fleet }: Pick<Operators, "site" | "client" | "fleet">,
+  order: OperatorOrder,
+): Task<void> {
   const problemOf = (state: FleetState): string | undefined => refusalOf(state, order)?.message;
   for (;;) {
     let isAnswered = false;

@@ -49,7 +49,7 @@ export function* giveOrder(people: People, order: Order): Task<void> {
   else yield* orderJob(people, order, job);
 }
 
-const HOST_ORDERS: ReadonlySet<Order["kind"]> = new Set(["drain", "fence"] as const);
+const HOST_ORDERS: ReadonlySet<Order["kind"]> = new Set(["drain", "drain-gpus", "fence"] as const);
 const FLEET_ORDERS: ReadonlySet<Order["kind"]> = new Set([
   "configure",
   "hold-queue",

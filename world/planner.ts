@@ -15,6 +15,7 @@ import type {
 import type { HostId } from "../domain/values/ids.ts";
 import { shuffled, type Random } from "../lib/random.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
+import { drainedMask } from "../scheduling/ledger/rules/gpu-drains.ts";
 import { takenGpus } from "../scheduling/ledger/rules/usage.ts";
 import type { Planner } from "./shells/fleet.ts";
 
@@ -45,7 +46,7 @@ export function randomPlanner(random: Random, isCalm: () => boolean): Planner {
 }
 
 function grantsInOrder(ledger: Ledger): readonly PlanItem[] {
-  const free = freeMasks(ledger);
+  const free = inService(ledger);
   const items: PlanItem[] = [];
   for (const request of ledger.requests.values()) {
     // An array may ask for more than it has.
@@ -222,6 +223,13 @@ function freeMasks(ledger: Ledger): Map<HostId, number> {
     for (const { id, gpuCount } of hosts) if (isUsable(ledger, id)) free.set(id, 2 ** gpuCount - 1);
   for (const { gpus } of ledger.leases.values())
     for (const { host, mask } of gpus) free.set(host, (free.get(host) ?? 0) & ~mask);
+  return free;
+}
+
+/** The same without those that are drained alone, which the dice offer as well. */
+function inService(ledger: Ledger): Map<HostId, number> {
+  const free = freeMasks(ledger);
+  for (const [id, mask] of free) free.set(id, mask & ~drainedMask(ledger.hosts.get(id)));
   return free;
 }
 

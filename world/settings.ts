@@ -44,6 +44,8 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
   | { readonly kind: "cut"; readonly direction: Direction }
   | { readonly kind: "weather"; readonly lost: number; readonly meanDelayMs: number }
   | { readonly kind: "clock"; readonly byMs: number }
+  /** One of a host's GPUs is broken. */
+  | { readonly kind: "gpu" }
   /** New files of a host's agent are refused, or each durable write takes long. */
   | { readonly kind: "disk"; readonly how: Exclude<DiskState, "well"> }
   /** Of what a host wrote last a part is gone or cannot be read; its agent was away, or the machine was without power. */
@@ -74,6 +76,7 @@ export type HostileFault = Extract<
   Fault,
   {
     readonly kind:
+      | "gpu"
       | "disk"
       | "torn"
       | "host-clock"
@@ -109,11 +112,14 @@ export const WIDE_ORDERS = [
 type HarshOrder = "hold-waiting" | "cancel-waiting" | "terminate-waiting" | "repair-all";
 /** Of people who want it at once, and of those who change more than a priority. */
 type HostileOrder = "kill" | "amend-more";
+/** Of people who drain single GPUs. */
+type MercilessOrder = "drain-gpus";
 
 export interface Order {
   readonly atMs: number;
   readonly target: number;
-  readonly kind: (typeof ORDERS | typeof WIDE_ORDERS)[number] | HarshOrder | HostileOrder;
+  readonly kind:
+    (typeof ORDERS | typeof WIDE_ORDERS)[number] | HarshOrder | HostileOrder | MercilessOrder;
   readonly forMs: number;
 }
 

@@ -21,7 +21,7 @@ import { createHost, type Host } from "./hosts/host.ts";
 import { createKernel, type StoryLine } from "./kernel/kernel.ts";
 import { createNetwork } from "./kernel/network.ts";
 import { createProcess, type Process } from "./kernel/process.ts";
-import { resetFleetSettings, undrainLeft } from "./operators.ts";
+import { resetFleetSettings, undrainLeft, updateFleet } from "./operators.ts";
 import { giveOrder, release, submit, type People } from "./people.ts";
 import type { Planted } from "./planted.ts";
 import { randomPlanner } from "./planner.ts";
@@ -184,6 +184,8 @@ function buildWorld(
     rules,
     witness,
     taken: [],
+    orderGpus: (client, order) => updateFleet({ site, client, fleet: () => fleet }, order),
+    mayBreakGpus: settings.faults.some(({ kind }) => kind === "gpu"),
     isRefusing: (host) => refusing.has(host),
     fateOf: ({ jobId, attempt, taskBatch }, task) => {
       if ((taskBatch?.seq ?? 0) >= STRANGE_BATCH) return { afterMs: 1, isGood: false };

@@ -170,9 +170,9 @@ export function running(job: Job, gang: Gang, nowMs: number): JobStep {
     ...(lost.length > 0 ? [{ kind: "fenced", hosts: lost } as const] : []),
   ];
   if (news.length === 0) return quiet(job);
-  const told = forEach(gang, news, (before, event) => stepGang(before, event, nowMs));
-  const isEarly = told.state.end !== undefined && isYetToGiveUp(job, nowMs);
-  return isEarly ? quiet(job) : ofGang(job, told);
+  const stepped = forEach(gang, news, (before, event) => stepGang(before, event, nowMs));
+  const isEarly = stepped.state.end !== undefined && isYetToGiveUp(job, nowMs);
+  return isEarly ? quiet(job) : ofGang(job, stepped);
 }
 
 function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): JobStep {

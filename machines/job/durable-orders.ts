@@ -9,7 +9,7 @@ import { DURABLE_GIVING_UP_RULES } from "../../protocol/control-contract.ts";
 import type { GivenUp } from "../../protocol/job-orders.ts";
 import type { Job } from "./job-state.ts";
 
-export const giveUp = (job: Job, givenUp: GivenUp, nowMs: number): Job =>
+export const noteGivenUp = (job: Job, givenUp: GivenUp, nowMs: number): Job =>
   actLater({ ...job, givenUp }, nowMs);
 
 /** From the task after this one on. */

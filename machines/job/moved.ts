@@ -13,7 +13,7 @@ import { authorIn, type MoveOrder } from "../../protocol/job-orders.ts";
 import type { MoveAnswer } from "../../protocol/job.ts";
 import { notAllowed, type OrderRefusal } from "./order-refusal.ts";
 import { presentFleet } from "./cells.ts";
-import { giveUp } from "./durable-orders.ts";
+import { noteGivenUp } from "./durable-orders.ts";
 import type { Job } from "./job-state.ts";
 
 /** A name is checked in full where it is written. */
@@ -55,7 +55,7 @@ export function moved(job: Job, order: unknown, atMs: number): Job {
   const { by, fleet: to } = read;
   const moving = { ...job, moving: { to, by, atMs } };
   if (job.grant === undefined) return moving;
-  return giveUp(moving, job.givenUp ?? { kind: "move", by, atMs }, atMs);
+  return noteGivenUp(moving, job.givenUp ?? { kind: "move", by, atMs }, atMs);
 }
 
 export const moveAnswer = ({ cells, moving, shown }: Job): MoveAnswer => {

@@ -6,7 +6,7 @@
 
 import { authorIn, GIVEN_UP, type GivenUp } from "../../protocol/job-orders.ts";
 import type { GangStopReason } from "../gang/gang-state.ts";
-import { actLater, giveUp } from "./durable-orders.ts";
+import { actLater, noteGivenUp } from "./durable-orders.ts";
 import type { Job } from "./job-state.ts";
 
 /** Of a job, or of an array. */
@@ -52,13 +52,13 @@ export function suspended(job: Job, order: unknown, atMs: number): Job {
   if (grant === undefined && givenUp === undefined) return heldBy(job, order, atMs);
   const by = authorIn(order) ?? UNNAMED;
   const paused = { kind: "suspend", by, atMs } as const;
-  return giveUp({ ...job, isHeld: true, isReleased: false, pause: paused }, paused, atMs);
+  return noteGivenUp({ ...job, isHeld: true, isReleased: false, pause: paused }, paused, atMs);
 }
 
 export function requeued(job: Job, order: unknown, atMs: number): Job {
   if (requeueProblem(job) !== undefined) return job;
   const by = authorIn(order) ?? UNNAMED;
-  return giveUp(job, job.givenUp ?? { kind: "requeue", by, atMs }, atMs);
+  return noteGivenUp(job, job.givenUp ?? { kind: "requeue", by, atMs }, atMs);
 }
 
 export const stopReasonOf = (order: GivenUp | undefined): GangStopReason | undefined =>

@@ -5,6 +5,7 @@ import { drawSettings } from "../../world/draw-settings.ts";
 import type { Settings } from "../../world/settings.ts";
 import { diagram, tellStory } from "../../world/story/tell.ts";
 import { play } from "../../world/world.ts";
+import { caseCount } from "../support/case-count.ts";
 import { PLANTED_LATE } from "./planted/late-catalogue.ts";
 
 /** As the world was before it had arrays: what a seed draws stays what broke a law. */
@@ -314,6 +315,13 @@ test.each([
 /** An array was asked in the moment of its call; its lobby heard of its further request first. docs/decisions/0243 and 0244. */
 test("seed 84000017 breaks no law any more: the credit of a call that was not followed is back although the job is outside with a further request", () => {
   expect(play(drawSettings(84_000_017, { climate: "hostile" })).violation).toBeUndefined();
+});
+
+test("worlds in which GPUs break drain them and have them back: no lease is granted on one that is drained, and no job is charged for what it lost to one", () => {
+  const seeds = Array.from({ length: caseCount(12) }, (_, at) => at + 1);
+  const settings = seeds.map((seed) => drawSettings(seed, { climate: "merciless" }));
+  expect(settings.every(({ faults }) => faults.some(({ kind }) => kind === "gpu"))).toBe(true);
+  expect(settings.flatMap((each) => play(each).violation ?? [])).toEqual([]);
 });
 
 test("the same seed gives the same story, byte for byte, with a diagram", () => {

@@ -11,7 +11,15 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { keyOf } from "../hosts/disk.ts";
 import type { Host } from "../hosts/host.ts";
 import type { Witness } from "../hosts/witness.ts";
-import { endProblem, taskBookOf, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
+import { createGrantLaws } from "./grant-laws.ts";
+import {
+  endProblem,
+  openBook,
+  taskBookOf,
+  unmetDependency,
+  type Book,
+  type TaskBook,
+} from "./job-laws.ts";
 import type { Calm } from "./prompt-laws.ts";
 import { createWordLaws, type WordLaws } from "./word-laws.ts";
 import { STRANGE_BATCH, type DrawnJob } from "../settings.ts";
@@ -78,7 +86,7 @@ export function createChecker(
   const words = createWordLaws({ nowMs, calmAtMs, heardAtMs }, violate);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
-  const quotas = quotaLaw();
+  const grants = createGrantLaws(violate);
 
   function violate(law: string, message: string): void {
     violation ??= { law, message, atMs: nowMs() };
@@ -94,12 +102,7 @@ export function createChecker(
         violate("one lease a GPU", `${launch} starts on ${key} beside ${other}`);
       onGpu.set(key, launch);
     }
-    const book = books.get(launch) ?? {
-      leaseId,
-      started: new Set(),
-      completed: new Set(),
-      hosts: gang.map((part) => part.host),
-    };
+    const book = books.get(launch) ?? openBook(order);
     books.set(launch, book);
     if (book.started.has(host)) violate("started once", `${launch} starts on ${host} again`);
     book.started.add(host);
@@ -126,6 +129,7 @@ export function createChecker(
     const mask = order.gang.find((part) => part.host === host)?.mask ?? 0;
     for (const key of keysOf(host, mask)) if (onGpu.get(key) === launch) onGpu.delete(key);
     if (how === "completed") books.get(launch)?.completed.add(host);
+    if (how === "failed") books.get(launch)?.failed.add(host);
   }
 
   /** What it has promised is for its fleet to know. */
@@ -166,8 +170,7 @@ export function createChecker(
         if (token <= highest) violate("tokens grow", `${id} comes after token ${highest}`);
         tokens.set(id, { jobId, token });
         highest = Math.max(highest, token);
-        const quota = quotas.problemOf(lease.tenant, gpusOf.get(lease.tenant) ?? 0);
-        if (quota !== undefined) violate("quotas", quota);
+        grants.granted(lease, gpusOf.get(lease.tenant) ?? 0);
       } else if (known.jobId !== jobId || known.token !== token)
         violate("tokens grow", `${id} of ${jobId} was ${known.jobId}'s`);
       if (token >= nextToken)
@@ -240,7 +243,7 @@ export function createChecker(
     lobbyTold: words.lobbyTold,
     ledgerChanged: (ledger, isRecovering) => {
       words.ledgerChanged(ledger, isRecovering);
-      quotas.changed(ledger.shape);
+      grants.changed(ledger);
       if (ledger.leases === last) return;
       last = ledger.leases;
       checkLeases(ledger);
@@ -300,36 +303,6 @@ export function createChecker(
     endedJobs: () => ended,
     leases: () => tokens.size,
   };
-}
-
-/** By the limits before the last change of the ledger and after it: a plan and lower limits that came next may be of one task of the fleet. */
-function quotaLaw() {
-  let former: Ledger["shape"] | undefined;
-  let present: Ledger["shape"] | undefined;
-  return {
-    changed: (shape: Ledger["shape"]): void => {
-      former = present ?? shape;
-      present = shape;
-    },
-    problemOf: (tenant: string, has: number): string | undefined =>
-      [former, present]
-        .map((shape) => quotaProblem(shape, tenant, has))
-        .reduce((before, after) => before && after),
-  };
-}
-
-function quotaProblem(
-  shape: Ledger["shape"] | undefined,
-  tenant: string,
-  has: number,
-): string | undefined {
-  const { tenants = [] } = shape ?? {};
-  const rule = tenants.find(({ id }) => id === tenant);
-  const limits = Object.values(rule?.quota ?? {});
-  const most = limits.reduce((sum, limit) => sum + limit, rule?.borrowingLimit ?? 0);
-  return limits.length > 0 && has > most
-    ? `${tenant} was granted GPUs and has ${has} of ${most}`
-    : undefined;
 }
 
 /** The leases of which a host has answered that nothing runs there any more. */

@@ -3,6 +3,7 @@
 import type { JobSpec } from "../../domain/job/job.ts";
 import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
+import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { DrawnJob } from "../settings.ts";
 
 /** Of one launch on all of its hosts. */
@@ -11,6 +12,8 @@ export interface Book {
   /** Parts by their fate. */
   readonly started: Set<HostId>;
   readonly completed: Set<HostId>;
+  /** By themselves. */
+  readonly failed: Set<HostId>;
   readonly hosts: readonly HostId[];
 }
 
@@ -25,6 +28,14 @@ export interface TaskBook {
   /** Orders to run it again. */
   retries: number;
 }
+
+export const openBook = ({ leaseId, gang }: RunOrder): Book => ({
+  leaseId,
+  started: new Set(),
+  completed: new Set(),
+  failed: new Set(),
+  hosts: gang.map(({ host }) => host),
+});
 
 /** A new one for a task of which nothing is known. */
 export function taskBookOf(
@@ -68,14 +79,17 @@ export function endProblem(
       return orders.has("terminate") ? undefined : "nobody has ended it";
     case "failed": {
       const most = Math.min(spec.retry.attempts, MOST_LOST);
+      const failures = runs.filter((run) => run.failed.size > 0).length;
       const mayFail =
         spec.deadlineMs !== undefined ||
         orders.has("deadline") ||
-        leases >= (spec.array === undefined ? most : MOST_LOST) ||
+        leases >= MOST_LOST ||
+        // What hosts have lost or stopped is not charged.
+        (spec.array === undefined && failures >= most) ||
         [...tasks.values()].some(({ failed }) => failed >= most) ||
         orders.has("cancel-tasks") ||
         isLeftAlone(spec, decided);
-      return mayFail ? undefined : `it has failed after ${leases} runs`;
+      return mayFail ? undefined : `it has failed after ${leases} runs, ${failures} by themselves`;
     }
     default:
       return `it ends as ${how}`;

@@ -2,6 +2,7 @@
 
 import type { HostId } from "../../domain/values/ids.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
+import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import type { Host } from "../hosts/host.ts";
 import type { DrawnJob } from "../settings.ts";
 import { stageOf, type JobRun } from "../shells/job-life.ts";
@@ -38,6 +39,9 @@ export function unsettled({ jobs, jobRuns, hosts, fleet }: Remains): readonly st
     ...[...outbox.keys()].map((id) => `the grant of ${id} was not delivered`),
     ...[...(reservations?.keys() ?? [])].map((id) => `GPUs are reserved for ${id}`),
     ...credits.map((credit) => `credit ${credit} is out`),
+    ...[...hosts.keys()]
+      .filter((id) => drainedMask(fleet.ledger.hosts.get(id)) !== 0)
+      .map((id) => `GPUs of ${id} are drained`),
   ];
   return left.length === 0 ? left : [...left, ...away(fleet, hosts)];
 }

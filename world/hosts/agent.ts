@@ -20,6 +20,7 @@ import { isFollowedBy, maskOn } from "./agent-rules.ts";
 import { addressOf, announce, counterOf } from "./agent-presence.ts";
 import type { Agents } from "./agents.ts";
 import { keyOf, newLaunch, type Launch } from "./disk.ts";
+import { watchGpus } from "./gpu-watch.ts";
 import { callOff, reportOf as reportOfLaunch, type Host } from "./host.ts";
 
 const LOOK_MS = 1_000;
@@ -65,6 +66,7 @@ export function* agentLife(agents: Agents, host: Host, process: Process): Task<v
   server.poll(address.orderQueue, process);
   for (const launch of host.launches.values())
     if (launch.phase !== "over") process.spawn(watchUnattended(agents, host, { process, launch }));
+  if (agents.mayBreakGpus) process.spawn(watchGpus(agents, host, process));
   const { contact } = host;
   if (contact !== undefined)
     host.note(

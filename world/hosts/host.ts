@@ -29,6 +29,8 @@ export interface Host {
   backAtMs: number;
   /** When the server gave its agent the last question what runs that it has answered, or the last run that it has refused, by the server's clock; long ago, where there is none. */
   answeredFromMs: number;
+  /** A mask. */
+  brokenGpus: number;
   readonly bootId: () => number;
   readonly sinceBootMs: () => number;
   readonly clock: () => HostClock;
@@ -37,8 +39,8 @@ export interface Host {
   /** Processes by their launch: the truth. */
   readonly running: ReadonlyMap<string, RunOrder>;
   readonly startRanks: (launch: Launch, fateOf: (task?: number) => Fate) => void;
-  /** Ends them within their grace. */
-  readonly killRanks: (launch: string, graceMs: number) => Task<boolean>;
+  /** Ends them within their grace; with a cause: as a failure of the host. */
+  readonly killRanks: (launch: string, graceMs: number, cause?: RunCause) => Task<boolean>;
   /** Ends a task of a batch that runs. */
   readonly killTask: (launch: Launch, task: number) => Task<void>;
   readonly note: (contact: Contact) => void;
@@ -58,7 +60,7 @@ export interface HostPorts {
 }
 
 const KILL_MS = 200;
-const NEVER = { backAtMs: -Infinity, answeredFromMs: -Infinity };
+const FRESH = { backAtMs: -Infinity, answeredFromMs: -Infinity, brokenGpus: 0 };
 const TORN_BITS = 16;
 
 export function createHost(
@@ -83,7 +85,7 @@ export function createHost(
     const key = keyOf(order);
     running.delete(key);
     batches.drop(order, host.launches.get(key));
-    witness.ended(id, order, how);
+    witness.ended(id, order, cause === undefined ? how : "killed");
     kernel.tell(id, id, () => `processes of ${key} are gone: ${how}`);
     host.disk.whenItTakes(() => {
       const launch = host.launches.get(key);
@@ -100,7 +102,7 @@ export function createHost(
     tokens: undefined,
     launches: new Map(),
     contact: undefined,
-    ...NEVER,
+    ...FRESH,
     agent: undefined,
     bootId: () => bootId,
     sinceBootMs,
@@ -123,11 +125,11 @@ export function createHost(
         if (running.get(key) === order) end(order, fate.isGood ? "completed" : "failed");
       });
     },
-    *killRanks(key, graceMs) {
+    *killRanks(key, graceMs, cause) {
       const order = running.get(key);
       if (order === undefined) return false;
       yield* sleep(kernel, Math.min(graceMs, kernel.random.exponential(KILL_MS)) + 1);
-      if (running.get(key) === order) end(order, "killed");
+      if (running.get(key) === order) end(order, cause === undefined ? "killed" : "failed", cause);
       return true;
     },
     killTask: batches.kill,

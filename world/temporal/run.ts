@@ -107,12 +107,9 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   const told: Told<State, Event>[] = [];
   const parts: Part<State, Event>[] = [];
   const arrivals: Waiting<State, Event>[] = [];
-  const lost = new Set<unknown>();
   let cachedOn: { readonly process: Process; readonly incarnation: number } | undefined;
-  let attempt = 0;
   let isTaskOpen = false;
-  let beatAtMs = 0;
-  let timer = 0;
+  let [attempt, timer, beatAtMs] = [0, 0, 0];
   const run: WorkflowRun<State, Event> = {
     ...identity,
     state: () => state,
@@ -120,7 +117,7 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
     end: () => end,
     signals: () => signals,
     terminate: () => close({ kind: "terminated" }),
-    loseUpdates: () => arrivals.forEach((each) => each.kind === "update" && void lost.add(each)),
+    loseUpdates: () => arrivals.forEach((each) => each.kind === "update" && void LOST.add(each)),
     repeatTo: (to) => told.forEach(({ tell }) => tell(to as WorkflowRun<State, Event>)), // of the same type
     baseAt: (share) => baseOf({ history, given, parts, told }, share),
     arrive: (arrival) => {
@@ -255,7 +252,7 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   }
 
   function takeArrivals(draft: Work, nowMs: number): void {
-    dropLost(lost, { arrivals, told });
+    dropLost(arrivals, told);
     for (; draft.taken < arrivals.length; draft.taken += 1) {
       const arrival = arrivals[draft.taken];
       if (arrival === undefined) continue;
@@ -344,22 +341,19 @@ export function openRun<State, Event, Command extends { readonly kind: string }>
   return { ...run };
 }
 
-/** No task has them any more, and no reset tells them again. */
+/** Updates that a server that failed has forgotten. */
+const LOST = new WeakSet<object>();
+
+/** No task takes them any more, and no reset tells them again. */
 function dropLost<State, Event>(
-  lost: Set<unknown>,
-  {
-    arrivals,
-    told,
-  }: { readonly arrivals: Waiting<State, Event>[]; readonly told: Told<State, Event>[] },
+  arrivals: Waiting<State, Event>[],
+  known: Told<State, Event>[],
 ): void {
-  if (lost.size === 0) return;
-  const dropped = arrivals.filter((each) => lost.has(each));
-  for (const each of dropped) {
+  for (const each of arrivals.filter((one) => LOST.has(one))) {
     arrivals.splice(arrivals.indexOf(each), 1);
-    const at = told.findIndex((one) => one === each.told);
-    if (at >= 0) told.splice(at, 1);
+    const at = known.findIndex((one) => one === each.told);
+    if (at >= 0) known.splice(at, 1);
   }
-  lost.clear();
 }
 
 const TICK: Tick = { kind: "tick" };

@@ -6,6 +6,7 @@
 
 import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
 import { commands, entries, type PlantedBug } from "./planted-bug.ts";
+import { PLANTED_DRAINS } from "./drain-catalogue.ts";
 import { PLANTED_HOSTILE } from "./hostile-catalogue.ts";
 import { PLANTED_LATE } from "./late-catalogue.ts";
 import { PLANTED_WIDE } from "./wide-catalogue.ts";
@@ -349,6 +350,7 @@ export const PLANTED: readonly PlantedBug[] = [
     },
   },
   ...PLANTED_WIDE,
+  ...PLANTED_DRAINS,
   ...PLANTED_HOSTILE,
   ...PLANTED_LATE,
 ];
