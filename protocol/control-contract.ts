@@ -111,7 +111,7 @@ export const DOUBTED_GRANT_RULES = 10;
 export const LATE_ASSERTION_RULES = 10;
 /** From here on what local activities answer makes no order of a user durable, and a held job answers no call of its lobby before that order is. */
 export const DURABLE_ORDER_RULES = 10;
-/** From here on an order to give up a run of which nothing was started, and a release, are durable before the fleet hears of them. */
+/** From here on an order to give up a run of which nothing was started is durable before the fleet hears of it, and a held job gives back what was granted for a release that was lost. */
 export const DURABLE_GIVING_UP_RULES = 10;
 /** From here on a job that enters goes on with a later request of its own that its fleet has answered: it made that in a task of the workflow that was lost. */
 export const EARLY_NUMBER_RULES = 10;

@@ -95,7 +95,7 @@ export interface Job extends JobIdentity {
   readonly pause?: Pause;
   /** Somebody wants the present run to end, and the job to wait or to ask again. */
   readonly givenUp?: GivenUp;
-  /** When it acts on that where nothing was started, and on its release; absent under former rules. */
+  /** When it acts on that where nothing was started; absent under former rules. */
   readonly actsAtMs?: number;
   /** It is to leave its fleet for another by order. */
   readonly moving?: Moving;

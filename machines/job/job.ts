@@ -177,7 +177,7 @@ function take(
     case "hold":
       return quiet(heldBy(job, event.order, nowMs));
     case "release":
-      return quiet(released(job, nowMs));
+      return quiet(released(job));
     case "suspend":
       return quiet(suspended(job, event.order, nowMs));
     case "requeue":

@@ -6,7 +6,7 @@
 
 import { authorIn, GIVEN_UP, type GivenUp } from "../../protocol/job-orders.ts";
 import type { GangStopReason } from "../gang/gang-state.ts";
-import { actLater, noteGivenUp } from "./durable-orders.ts";
+import { noteGivenUp } from "./durable-orders.ts";
 import type { Job } from "./job-state.ts";
 
 /** Of a job, or of an array. */
@@ -40,10 +40,10 @@ export function heldBy(job: Job, order: unknown, atMs: number): Job {
 }
 
 /** A job that is held already still has to show that it was suspended. */
-export function released(job: Job, atMs: number): Job {
+export function released(job: Job): Job {
   const { pause, ...rest } = job;
   const isShown = job.stage.kind === "held" && pause !== undefined;
-  return actLater({ ...rest, ...(isShown && { pause }), isHeld: false, isReleased: true }, atMs);
+  return { ...rest, ...(isShown && { pause }), isHeld: false, isReleased: true };
 }
 
 export function suspended(job: Job, order: unknown, atMs: number): Job {

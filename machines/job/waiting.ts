@@ -8,13 +8,13 @@
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
 import {
+  DURABLE_GIVING_UP_RULES,
   DURABLE_ORDER_RULES,
   RESTED_ANYWAY_RULES,
   type NotifyResult,
 } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { moveTo, moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
-import { isYetToAct } from "./durable-orders.ts";
 import { answeredEarly, ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
 import { noFleet } from "./job-view.ts";
 import { exitOf, lastExitOf, outsideUntilMs } from "./outside.ts";
@@ -188,8 +188,10 @@ export function forgotten(job: Job, nowMs: number): JobStep {
 export function held(job: Job, nowMs: number): JobStep {
   if (job.reason !== undefined) return quiet(endWaiting(job));
   if (job.moving !== undefined) return quiet(takeBack(job, nowMs));
-  if (job.isHeld || isYetToAct(job, nowMs)) return quiet(job);
-  const { pause, actsAtMs: _now, ...rest } = job;
+  // It was released in a task that was lost, which its fleet had heard of.
+  const isGranted = job.grant !== undefined && job.rules >= DURABLE_GIVING_UP_RULES;
+  if (job.isHeld) return quiet(isGranted ? takeBack(job, nowMs) : job);
+  const { pause, ...rest } = job;
   const asking = enter({ ...rest, shown: "pending" }, { kind: "unasked" });
   return pause?.kind === "suspend" ? markAnew(asking, "pending") : quiet(asking);
 }

@@ -1,6 +1,6 @@
 /**
- * @file Orders to give up a run of which nothing was started, and releases: the fleet hears of them once they are durable, so no lost task leaves the job on a lease
- * that is free, or with GPUs while it is held.
+ * @file Orders to give up a run of which nothing was started: the fleet hears of them once they are durable, so no lost task leaves the job on a lease that is free.
+ * And what a held job does with a grant for a release that was lost.
  */
 
 import { expect, test } from "vitest";
@@ -97,29 +97,22 @@ test("a run under former rules tells it in the task that takes the order", () =>
   played.together(played.grant(1), SUSPEND);
   played.deliver();
   expect([played.ends(), jobView(played.job()).state]).toEqual([[1], "held"]);
-  played.feed({ kind: "release" });
-  expect(played.open("tell")).toHaveLength(1);
 });
 
-test("a released job asks its fleet a task later, also where the answer to the end of its request came with the release", () => {
+test("a held job gives back what was granted for a release that was lost with its task", () => {
   const held = playJob({ file: { hold: true } });
-  held.feed({ kind: "release" });
-  expect([jobView(held.job()).state, held.stage(), held.open("tell")]).toEqual([
-    "held",
-    "held",
-    [],
-  ]);
+  held.feed(held.grant(1));
+  expect([held.stage(), held.open("tell")]).toEqual(["holding", []]);
   held.wait();
   held.deliver();
-  expect([held.stage(), held.requests()]).toMatchObject(["waiting", [{ seq: 1 }]]);
-  const withdrawing = playJob();
-  withdrawing.feed({ kind: "hold", order: { by: "ada" } });
-  withdrawing.wait();
-  withdrawing.feed({ kind: "release" });
-  withdrawing.pass(20);
-  withdrawing.deliverOne();
-  expect([withdrawing.stage(), withdrawing.open("tell")]).toEqual(["held", []]);
-  withdrawing.wait();
-  withdrawing.deliver();
-  expect(withdrawing.requests()).toMatchObject([{ seq: 2 }]);
+  expect([held.ends(), held.stage(), jobView(held.job()).state]).toEqual([[1], "held", "held"]);
+  held.feed({ kind: "release" });
+  held.deliver();
+  expect(held.requests()).toMatchObject([{ seq: 2 }]);
+});
+
+test("a release that comes in the moment of such a grant runs on it", () => {
+  const held = playJob({ file: { hold: true } });
+  held.together(held.grant(1), { kind: "release" });
+  expect(held.open("run").map(({ order }) => order.leaseId)).toEqual(["lease-1"]);
 });

@@ -243,7 +243,6 @@ describe("a hold", () => {
     played.deliver();
     expect([played.ends(), shown(played), played.stage()]).toEqual([[1], "held", "held"]);
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     expect(played.requests()).toMatchObject([{ seq: 2 }]);
   });
@@ -256,7 +255,6 @@ describe("a hold", () => {
     played.deliver();
     expect(played.ends()).toEqual([1, 1]);
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     played.feed(played.grant(2));
     played.feed(played.grant(2));
@@ -268,7 +266,6 @@ describe("a hold", () => {
     expect([held.stage(), held.open("tell")]).toEqual(["held", []]);
     expect(marks(held).map(({ state }) => state)).toEqual(["held"]);
     held.feed({ kind: "release" });
-    held.wait();
     held.deliver();
     expect(held.requests()).toMatchObject([{ seq: 1 }]);
     expect(held.wait()).toBe(false);

@@ -93,7 +93,6 @@ describe("a waiting job that is moved", () => {
     letGo(played);
     expect([played.stage(), played.requests().length]).toEqual(["held", 0]);
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     expect(asked(played).at(-1)).toBe("us request 2");
   });

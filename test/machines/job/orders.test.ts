@@ -111,7 +111,6 @@ describe("a change of a waiting job", () => {
     const played = playJob({ file: { hold: true } });
     amend(played, { max: 1 });
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     expect(played.requests()).toMatchObject([{ seq: 1, gang: { gpus: 1, min: 1 } }]);
   });
@@ -218,7 +217,6 @@ describe("suspend", () => {
       attempts: [{ end: "stopped", givenUp: { kind: "suspend", by: "ada" } }],
     });
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     expect(played.requests()).toMatchObject([{ seq: 2, submittedAtMs: START_MS }]);
     expect(jobView(played.job()).pause).toBeUndefined();
@@ -239,7 +237,6 @@ describe("suspend", () => {
     played.ran({ end: "stopped", startedAtMs: START_MS, endedAtMs: START_MS + 4_000 });
     played.deliver();
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     played.feed(played.grant(2));
     expect(played.open("run").map((command) => command.order)).toMatchObject([

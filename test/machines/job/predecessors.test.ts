@@ -127,7 +127,6 @@ describe("a job that waits for others", () => {
     hear(played, "a", "completed");
     expect([played.stage(), played.requests()]).toEqual(["held", []]);
     played.feed({ kind: "release" });
-    played.wait();
     played.deliver();
     expect(played.requests()).toHaveLength(1);
   });
