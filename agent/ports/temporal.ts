@@ -42,6 +42,6 @@ export interface GangWatcher {
 export interface GangView {
   /** The workflow has ended: no workflow waits for this gang any more. */
   readonly isClosed: boolean;
-  /** The last heartbeat of each `run` that has not finished, whatever its token. */
+  /** The last heartbeat of each `run` that has neither finished nor been cancelled, whatever its token. */
   readonly beats: readonly RunHeartbeat[];
 }

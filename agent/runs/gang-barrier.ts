@@ -8,7 +8,7 @@
  *
  * An agent that was frozen, or whose host slept, may hold orders that were given up meanwhile, and nothing tells it. Nor does anything tell one that
  * has said that nothing runs while the order was on its way. So for some time after a silence, and for an order from before a report, its own heartbeat must be seen
- * with the server as well: that of an attempt which nobody waits for is not taken there.
+ * with the server as well: that of an attempt which nobody waits for is not taken there, and one that has been cancelled does not count.
  */
 
 import type { HostId } from "../../domain/values/ids.ts";

@@ -13,6 +13,8 @@ import type { RunHeartbeat, RunOrder } from "../../protocol/agent-contract.ts";
 import type { GangWatcher } from "../ports/temporal.ts";
 
 const LOOK_TIMEOUT_MS = 10_000;
+/** Of `PendingActivityState`: it has been given up, and its host may not have heard; the server takes its heartbeats all the same. */
+const CANCEL_REQUESTED = 3;
 
 const heartbeat = z.object({
   phase: z.enum(["prepared", "running"]),
@@ -32,7 +34,7 @@ export function createGangWatcher(client: Client): GangWatcher {
         () => client.workflow.getHandle(workflowId, workflowRunId).describe(),
       );
       const runs = (raw.pendingActivities ?? []).filter(
-        (pending) => pending.activityType?.name === "run",
+        ({ activityType, state }) => activityType?.name === "run" && state !== CANCEL_REQUESTED,
       );
       const beats = await Promise.all(
         runs.map(async ({ heartbeatDetails }) => {

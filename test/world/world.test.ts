@@ -100,8 +100,11 @@ test("seed 80 breaks a law under rules 6, and none any more: an old request took
 
 /** A late copy of the registration of an agent that had fallen silent before it reported; its host was gone for ever. */
 test("seed 20286 breaks a law under rules 6, and none any more: a host that had fallen silent seemed to answer", () => {
-  expect(play(narrow(20286), { rules: 6 }).violation?.law).toBe("liveness");
-  expect(play(narrow(20286)).violation).toBeUndefined();
+  // Since servers lose updates (docs/decisions/0262), one crash of the seed hides it.
+  const all = narrow(20286);
+  const settings = { ...all, faults: all.faults.filter(({ atMs }) => atMs !== 132_024) };
+  expect(play(settings, { rules: 6 }).violation?.law).toBe("liveness");
+  expect(play(settings).violation).toBeUndefined();
 });
 
 /** The fleet had forgotten its agent with the fence, so the host took itself for a new one, and a copy of an old order started. */
@@ -315,6 +318,11 @@ test.each([
 /** An array was asked in the moment of its call; its lobby heard of its further request first. docs/decisions/0243 and 0244. */
 test("seed 84000017 breaks no law any more: the credit of a call that was not followed is back although the job is outside with a further request", () => {
   expect(play(drawSettings(84_000_017, { climate: "hostile" })).violation).toBeUndefined();
+});
+
+/** docs/decisions/0262. */
+test("seed 4 (merciless) breaks no law any more: a host that was frozen starts no order that was cancelled meanwhile", () => {
+  expect(play(drawSettings(4, { climate: "merciless" })).violation).toBeUndefined();
 });
 
 test("worlds in which GPUs break drain them and have them back: no lease is granted on one that is drained, and no job is charged for what it lost to one", () => {

@@ -174,7 +174,7 @@ export function startActivity<Value>(
       isCancelled = true;
       if (!isStarted || order.isCancelAwaited !== true) close({ kind: "cancelled" });
     },
-    details: () => (isStarted && !isClosed ? details : undefined),
+    details: () => (isStarted && !isClosed && !isCancelled ? details : undefined),
     isOpen: () => !isClosed && run.isOpen(),
   };
 }

@@ -118,7 +118,7 @@ export const PLANTED_WIDE: readonly PlantedBug[] = [
   },
   {
     name: "a repair frees what jobs deny without asking their hosts",
-    seenAt: 13,
+    seenAt: 40,
     climate: "harsh",
     planted: {
       fleet: (machine) => ({
