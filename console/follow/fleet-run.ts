@@ -9,7 +9,7 @@
 import { jointEvent, type FleetCommand, type FleetEvent } from "../../machines/fleet/events.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
-import { mayBeRead, mostWordBytes } from "../../machines/fleet/inbox.ts";
+import { isRead } from "../../machines/fleet/inbox.ts";
 import type { FleetState, FleetStep } from "../../machines/fleet/state.ts";
 import { orderEvent } from "../../machines/fleet/signed-orders.ts";
 import { isOrderName } from "../../machines/fleet/update-orders.ts";
@@ -19,7 +19,7 @@ import type { FleetInput } from "../../protocol/fleet.ts";
 import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { isBounded, type Ledger, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
 import type { News, WorkflowTask } from "./workflow-task.ts";
 
@@ -121,9 +121,7 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     const { bytes, sideBytes = 0, sender, proof } = signal;
     if (name !== INBOX)
       return feed({ kind: "unknown-signal", signal: name, bytes, sideBytes, sender });
-    const { ledger } = current();
-    const isRead = mayBeRead(bytes, mostWordBytes(ledger)) || !isBounded(ledger);
-    const batch = isRead ? read() : undefined;
+    const batch = isRead(current().ledger, bytes) ? read() : undefined;
     feed({ kind: "inbox", batch, bytes, sideBytes, sender, ...(proof !== undefined && { proof }) });
   }
 

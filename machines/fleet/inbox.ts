@@ -8,7 +8,12 @@
  */
 
 import { isInboxKind } from "../../domain/lease/inbox-entry.ts";
-import { FAIR_INBOX_RULES, type JunkNote, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import {
+  FAIR_INBOX_RULES,
+  isBounded,
+  type JunkNote,
+  type Ledger,
+} from "../../scheduling/ledger/ledger.ts";
 import { FLOODED_TURNS_RULES, SHORT_WORDS_RULES } from "../../scheduling/ledger/upgrade.ts";
 import { allWaiting, joined, NOTHING_WAITS, served, type FairQueue } from "../../lib/fair-queue.ts";
 import { isDeeperThan, jsonStart, MAX_JSON_DEPTH } from "../../lib/json-size.ts";
@@ -80,6 +85,10 @@ export const mostWordBytes = ({ applyVersion }: Rules): number =>
 
 /** Larger payloads are not even decoded. */
 export const mayBeRead = (bytes: number, most: number): boolean => bytes <= most;
+
+/** Whether a fleet's workflow decodes a signal of so many bytes. */
+export const isRead = (ledger: Ledger, bytes: number): boolean =>
+  !isBounded(ledger) || mayBeRead(bytes, mostWordBytes(ledger));
 
 /** Whether a value is deeper than anything that is meant; what is too deep to be written again was not even read (`workflows/runtime/payload-converter.ts`). Cost: O(value). */
 export const isTooDeep = (

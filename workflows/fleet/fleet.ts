@@ -22,7 +22,7 @@ import { parseHostId } from "../../domain/values/ids.ts";
 import { jointEvent, type FleetCommand, type FleetEvent } from "../../machines/fleet/events.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
-import { mayBeRead, mostWordBytes } from "../../machines/fleet/inbox.ts";
+import { isRead } from "../../machines/fleet/inbox.ts";
 import { intakeView } from "../../machines/fleet/intake-view.ts";
 import { linkEndsOf } from "../../machines/fleet/link-ends.ts";
 import type { OrderRefusal } from "../../machines/fleet/orders.ts";
@@ -63,7 +63,7 @@ import {
 } from "../../protocol/messages.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
-import { askedProof, isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { askedProof, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import { arrivedOrder } from "../runtime/arrived-orders.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { recorder } from "../runtime/fleet-recorder.ts";
@@ -139,9 +139,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     show: (resting) => setCurrentDetails(fleetSummary(resting)),
   });
   onArrival(inboxSignal, ({ read, ...arrived }) => {
-    const { ledger } = state();
-    const isRead = mayBeRead(arrived.bytes, mostWordBytes(ledger)) || !isBounded(ledger);
-    const batch = isRead ? read() : undefined;
+    const batch = isRead(state().ledger, arrived.bytes) ? read() : undefined;
     feed({ kind: "inbox", batch, ...arrived });
   });
   onUnknownSignal(({ signal, bytes, sideBytes = 0, sender }) =>
