@@ -15,6 +15,7 @@ import {
   identityFile,
   ownIdentity,
   parsePublicKey,
+  publicKeyText,
   privateKeyAt,
   type Environment,
 } from "./own-identity.ts";
@@ -96,9 +97,22 @@ export function operatorKeys(env: Environment = process.env): () => readonly str
   };
 }
 
-/** Whose orders nobody of the control plane obeys, not even about jobs that they have signed. At this moment. */
-export const withdrawnKeys = (env: Environment = process.env): (() => readonly string[]) =>
-  believedKeys({ publicFile: listFile("withdrawn", env) });
+/**
+ * Whose orders nobody of the control plane obeys, not even about jobs that they have signed. At this moment; of a list that cannot be read, as it was before; undefined where it never could
+ * be.
+ */
+export function withdrawnKeys(env: Environment = process.env): () => readonly string[] | undefined {
+  const read = believedKeys({ publicFile: listFile("withdrawn", env) });
+  let last: readonly string[] | undefined;
+  return () => {
+    try {
+      last = read();
+    } catch (error) {
+      if (!(error instanceof OrbweaverError)) throw error;
+    }
+    return last;
+  };
+}
 
 interface ListChange {
   readonly add?: string;
@@ -116,7 +130,7 @@ export const changeOperators = (change: ListChange, env: Environment = process.e
 
 /** The same of withdrawn keys. The own identity is none: its user would give no order any more. */
 export function changeWithdrawn(change: ListChange, env: Environment = process.env): KeyList {
-  if (change.add !== undefined && change.add === ownIdentity(env).publicKey)
+  if (change.add !== undefined && inOneSpelling(change.add) === ownIdentity(env).publicKey)
     throw new OrbweaverError(
       "BAD_INPUT",
       `${change.add} is your own key. Move ${identityFile(env)} away first: another is made then`,
@@ -124,12 +138,19 @@ export function changeWithdrawn(change: ListChange, env: Environment = process.e
   return changeList(listFile("withdrawn", env), change);
 }
 
-function changeList(file: string, { add, remove }: ListChange): KeyList {
+/** The last character of a key has bits to spare. Undefined for what is no key. */
+function inOneSpelling(text: string): string | undefined {
+  const key = parsePublicKey(text);
+  return key && publicKeyText(key);
+}
+
+function changeList(file: string, { add: given, remove }: ListChange): KeyList {
   const before = publicKeysIn(file) ?? [];
-  if (add !== undefined && parsePublicKey(add) === undefined)
+  const add = given === undefined ? undefined : inOneSpelling(given);
+  if (given !== undefined && add === undefined)
     throw new OrbweaverError(
       "BAD_INPUT",
-      `${add} is no key; \`orbweaver keys identity\` prints a user's key`,
+      `${given} is no key; \`orbweaver keys identity\` prints a user's key`,
     );
   if (remove !== undefined && !before.includes(remove))
     throw new OrbweaverError("NOT_FOUND", `${file} does not list ${remove}`);

@@ -26,8 +26,8 @@ import {
 export interface WordTrust {
   /** Of a role, at this moment; of users, the operators'. */
   readonly keysOf: (role: Speaker) => readonly string[];
-  /** Of users, whatever they have signed. At this moment. */
-  readonly withdrawn: () => readonly string[];
+  /** Of users, whatever they have signed. At this moment; undefined where nobody can tell. */
+  readonly withdrawn: () => readonly string[] | undefined;
   /** The deployment lets everybody speak who reaches the namespace (`trust: namespace`). */
   readonly isEverybodyTrusted: boolean;
   /** Of the payloads, where there are any: what is not encrypted is not heard, whoever is trusted. */
@@ -100,7 +100,10 @@ async function proofProblem(
   if (proof === undefined) return text === undefined ? UNSIGNED : NO_PROOF;
   const { role, key } = proof;
   if (speakersOf(signal)?.includes(role) === false) return `role ${role} does not say ${signal}`;
-  if (role === USER && withdrawn().includes(key))
+  const gone = role === USER ? withdrawn() : [];
+  if (gone === undefined)
+    return "nobody can tell whether its key was withdrawn: keys/withdrawn.pub on this worker's machine cannot be read";
+  if (gone.includes(key))
     return `it is signed with ${key}, which was withdrawn; \`orbweaver keys withdrawn\` on the machines of the fleet's and the jobs' workers lists such keys`;
   const isBelieved =
     keysOf(role).includes(key) ||

@@ -122,7 +122,7 @@ export function orderOf(
     : undefined;
 }
 
-/** Whether the service has signed it and was told to delete it since: somebody has put it there again. */
+/** Whether the service has signed it and was told to delete it since: somebody has put it there again, or the server kept it. */
 export function wasDeleted(
   { fleet, ownKeys, revoked }: ServedFleet,
   { cron, terms, order: signed }: Pick<CronInput, "cron" | "terms" | "order">,

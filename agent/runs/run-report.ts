@@ -89,8 +89,11 @@ export function verdict(
     phase.status.ranks.every(({ end }) => end?.exitCode === 0 && end.atMs <= termAtMs);
   if (isComplete) return { end: "completed" };
   if (stop?.cutOffMs !== undefined) return cutOff(order, stop, stop.cutOffMs);
-  if (stop?.isHostFault === true)
-    return { end: "failed", cause: { code: "HOST_LOST", message: stop.reason, atMs: stop.atMs } };
+  if (stop?.isHostFault === true) {
+    // Ranks of other hosts may have failed of it before anybody looked here.
+    const { atMs } = faultCause(facts, status, stop)?.cause ?? stop;
+    return { end: "failed", cause: { code: "HOST_LOST", message: stop.reason, atMs } };
+  }
   if (stop !== undefined) return faultCause(facts, status, stop) ?? stopped(stop.reason, stop.atMs);
   return { end: "failed", cause: lostCause(facts) };
 }

@@ -83,8 +83,14 @@ export async function prepare(
     ),
   );
   refuseGpus(host, order, run);
+  const gpuUuids = ownUuids(host, order);
+  if (run.stored !== undefined && phaseOf(run).kind === "unclaimed") {
+    // Places may have moved since a former attempt.
+    const { gpuUuids: _former, ...stored } = run.stored;
+    run.stored = { ...stored, ...(gpuUuids !== undefined && { gpuUuids }) };
+    storeOrder(host, run);
+  }
   if (run.stored === undefined) {
-    const gpuUuids = ownUuids(host, order);
     const masterPort = order.gang[0]?.host === host.id ? await host.system.freePort() : undefined;
     const tuner = isTuningWanted(order) ? findTunerPlugin(ports.env, host.system.files) : undefined;
     run.stored = {

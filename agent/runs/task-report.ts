@@ -48,8 +48,8 @@ interface TaskFinding {
   readonly end: TaskEnd;
   /** Its batch's end does not make it run again. */
   readonly hasHadTurn: boolean;
-  /** The machine could not start it. */
-  readonly refusal?: RunCause;
+  /** The machine could not start it, or failed under it. */
+  readonly hostCause?: RunCause;
 }
 
 function taskFinding(facts: BatchFacts, task: number, turn: TaskTurn | undefined): TaskFinding {
@@ -84,7 +84,7 @@ function taskFinding(facts: BatchFacts, task: number, turn: TaskTurn | undefined
       ...(text !== "" && { message: shortened(text) }),
     },
     hasHadTurn: isOwn || turn.stop !== undefined,
-    ...(cause?.code === "HOST_REFUSED" && { refusal: cause }),
+    ...(cause !== undefined && isHosts && { hostCause: cause }),
   };
 }
 
@@ -94,9 +94,9 @@ function interruption(
   found: readonly TaskFinding[],
 ): Pick<RunReport, "end" | "cause"> {
   const { phase, stop } = facts;
-  const refusal = found.find((task) => task.refusal !== undefined)?.refusal;
-  if (refusal !== undefined && stop === undefined && phase.kind === "ended")
-    return { end: "failed", cause: refusal };
+  const hostCause = found.find((task) => task.hostCause !== undefined)?.hostCause;
+  if (hostCause !== undefined && stop === undefined && phase.kind === "ended")
+    return { end: "failed", cause: hostCause };
   const cut: FinalPhase =
     phase.kind === "ended" ? { kind: "lost", shim: phase.shim, status: undefined } : phase;
   return verdict({ ...facts, phase: cut, lastLines: () => "" }, undefined);

@@ -1,6 +1,6 @@
 /** @file Who has said a word: by its proof, against the keys of a role; and what a plain look at a proof says. */
 import { defaultPayloadConverter } from "@temporalio/common";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -12,6 +12,7 @@ import {
   revokeRoleKey,
   rotateRoleKeys,
   wordKeyFiles,
+  withdrawnKeys,
 } from "../../access/role-keys.ts";
 import { createWordActivities, wordTrust } from "../../activities/word-checker.ts";
 import type { KeysInUse, SealFlaw } from "../../protocol/seal.ts";
@@ -204,6 +205,28 @@ describe("orders", () => {
     expect(() => changeWithdrawn({ add: own }, { ...env, ...userOf("operator") })).toThrow(
       /is your own key/,
     );
+  });
+
+  it("are judged by the list of before where it cannot be read any more, and refused where it never could be", async () => {
+    const list = { ...env, ORBWEAVER_KEYS: join(dir, "torn") };
+    const key = ownIdentity(userOf("fay")).publicKey;
+    const other = `${key.slice(0, -1)}${String.fromCharCode(key.charCodeAt(key.length - 1) + 1)}`;
+    expect(changeWithdrawn({ add: other }, list).keys).toEqual([key]);
+    const ofBefore = withdrawnKeys(list);
+    expect(ofBefore()).toEqual([key]);
+    writeFileSync(join(dir, "torn/withdrawn.pub"), "ed25519:half\n");
+    expect(ofBefore()).toEqual([key]);
+    expect(withdrawnKeys(list)()).toBeUndefined();
+    const { checkWords } = createWordActivities({
+      ...wordTrust({ ...env, ...userOf("operator") }),
+      withdrawn: withdrawnKeys(list),
+    });
+    const proof = orderBy("operator");
+    const words = [{ signal: "hold", proof, bytes: jsonOf(null).length }];
+    const { refused } = await checkWords({ workflowId: JOB, words }, jsonOf(null));
+    expect(refused).toMatchObject([
+      { reason: expect.stringContaining("cannot be read") as string },
+    ]);
   });
 
   it("are believed of a key that the operators' list has, from the next order on", async () => {

@@ -168,7 +168,7 @@ const readRow = (cron: ReadCron): readonly string[] => [
 
 const unprovenText = ({ isPutBack }: ReadCron): string =>
   isPutBack === true
-    ? "not believed: it was deleted, and somebody has put it there again"
+    ? "not believed: it was deleted, and is there again, or still"
     : "not believed: delete it and submit it again";
 
 function lastText(run: CronRun | undefined): string {

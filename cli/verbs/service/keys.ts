@@ -206,8 +206,10 @@ function roleKeysVerb(
     .action(({ json, rotate, revoke }: RoleKeysValues) => {
       const files = filesOf(context.io.env);
       if (revoke !== undefined) {
+        // First, so that what fails can be done again.
+        if (isSubmitter === true && makeRoleKeys(files).includes(revoke))
+          changeWithdrawn({ add: revoke }, context.io.env);
         revokeRoleKey(revoke, files);
-        if (isSubmitter === true) changeWithdrawn({ add: revoke }, context.io.env);
       }
       if (rotate === true) rotateRoleKeys(files);
       const keys = makeRoleKeys(files);

@@ -6,6 +6,7 @@ import {
   launchFault,
   type LaunchFault,
 } from "../../../agent/health/launch-fault.ts";
+import { verdict } from "../../../agent/runs/run-report.ts";
 import type { RunOrder } from "../../../protocol/agent-contract.ts";
 import { batchOf } from "../batch-fixture.ts";
 import { orderOf, removeFolders, stopOf, testAgent } from "../fixture.ts";
@@ -98,4 +99,20 @@ describe("the fault under a launch", () => {
     expect(find([0]).found).toBeUndefined();
     expect(find([2])).toEqual({ found: undefined, since: [] });
   });
+});
+
+it("a launch that is told that its GPU broke ends at the time of the fault, before ranks of other hosts that failed of it", () => {
+  const status = { startedAtMs: 50_000, endedAtMs: 103_000, ranks: [] };
+  const shim = { pid: 1, startTicks: 1 } as never;
+  const facts = {
+    order: orderOf("true"),
+    phase: { kind: "lost", shim, status: undefined },
+    stop: { reason: "GPU 0 is broken", atMs: 102_600, isHostFault: true },
+    ...{ bootId: "", checkpoint: undefined, nowMs: 103_000, lastLines: () => "" },
+  } as const;
+  const causeAt = (atMs: number) =>
+    verdict({ ...facts, fault: { text: TEXT, atMs } }, status as never).cause;
+  const cause = { code: "HOST_LOST", message: "GPU 0 is broken" };
+  expect(causeAt(100_000)).toEqual({ ...cause, atMs: 100_000 });
+  expect(causeAt(-100_000)).toEqual({ ...cause, atMs: 102_600 });
 });
