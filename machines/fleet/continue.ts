@@ -130,6 +130,10 @@ export const isHeavy = ({ ledger, spent }: FleetState): boolean =>
 const isLong = ({ events, bytes }: FleetState["spent"]): boolean =>
   events >= CONTINUE_AT_EVENTS || bytes >= CONTINUE_AT_BYTES;
 
+/** Whether words alone have made a run long: a stranger may say so many to each that none would plan, if it ended before. */
+export const isLongByWords = (state: FleetState): boolean =>
+  hearsBetweenTurns(state) && isLong(state.spent) && state.spent.events < CONTINUE_AT_EVENTS;
+
 /** Words that go along with a run that ends; where more have come it hears them first. */
 const MOST_ALONG = 8;
 /** Past this many events it ends with all that its input has room for, if words come slowly enough. */

@@ -28,6 +28,7 @@ import {
   endsInOwnTask,
   isFlood,
   isHeavy,
+  isLongByWords,
   isSpent,
   mayEnd,
   mustContinue,
@@ -45,7 +46,7 @@ import { EMPTY_INBOX, isEmpty, keepUnproven } from "./inbox.ts";
 import { notifiedIn } from "./notices.ts";
 import { nextLedgerClockAtMs, nextTimeAtMs } from "./next-time.ts";
 import { applyOrder } from "./orders.ts";
-import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
+import { afterClock, afterGap, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
@@ -110,7 +111,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
       isReportDue: input.isReportDue === true,
     },
     estimates: { underway: undefined, doneUpToMs: nowMs },
-    patience: FULL_PATIENCE,
+    patience: afterGap(FULL_PATIENCE, { fromMs: nowMs, toMs: input.quietUntilMs ?? 0 }),
     spent: { events: 0, bytes: 0 },
     repair: undefined,
     isChangedByHand: false,
@@ -224,13 +225,14 @@ function goOnProven(begun: FleetStep, question: Question, verdicts: WordVerdicts
 
 function goOn(folded: FleetStep, nowMs: number): FleetStep {
   const woken = lookAtClocks(folded, nowMs);
-  // A run may be heavy from its first words on, and plans all the same.
-  if (mustContinue(woken.state) && !woken.state.isEnding && !isHeavy(woken.state))
+  const isLast = mustContinue(woken.state) && !woken.state.isEnding;
+  const plansFirst = isHeavy(woken.state) || isLongByWords(woken.state);
+  if (isLast && !plansFirst)
     return endsInOwnTask(woken.state)
       ? rest(update(woken, { isEnding: true }), nowMs)
       : close(woken);
   const ready = forgetVainDecision(woken);
-  const started = isHeavy(ready.state) ? ready : startBackground(ready, nowMs);
+  const started = isLast || isHeavy(ready.state) ? ready : startBackground(ready, nowMs);
   const { cycle, recovery } = started.state;
   if (cycle.needsDecision && recovery.quietUntilMs <= nowMs) return startCycle(started, nowMs);
   return rest(post(started, nowMs), nowMs);

@@ -57,9 +57,9 @@ export function endRecovery(step: FleetStep, ended: number, nowMs: number): Flee
   const { recovery, patience, startedAtMs } = step.state;
   if (!recovery.underway.includes(ended)) return step;
   const underway = recovery.underway.filter((id) => id !== ended);
+  const quietUntilMs = Math.min(recovery.quietUntilMs, nowMs + QUIET_MS);
   if (recovery.quietUntilMs < Infinity)
-    return update(step, { recovery: { ...recovery, underway }, isTurnDue: true });
-  const quietUntilMs = nowMs + QUIET_MS;
+    return update(step, { recovery: { ...recovery, underway, quietUntilMs }, isTurnDue: true });
   return update(step, {
     recovery: { ...recovery, underway, quietUntilMs },
     patience: afterGap(patience, { fromMs: startedAtMs, toMs: quietUntilMs }),

@@ -113,12 +113,17 @@ function reordered(search: Search, finalist: Candidate, units: readonly Unit[]):
   return best;
 }
 
+const SWAPPED = ", units swapped";
+
 /** Units of two cells changed places while that shortens the step. */
 export function swapped(search: Search, start: Candidate, cells = SWAP_CELLS): Candidate {
-  const arrangement = `${start.arrangement}, units swapped`;
+  const { arrangement: former } = start;
+  const arrangement = former.endsWith(SWAPPED) ? former : former + SWAPPED;
   let left = Math.min(SWAP_ATTEMPTS, Math.ceil(cells / start.split.cells.length));
   const { site } = search.request;
   const isMixed = new Set(site.hosts.map(({ gpuType }) => gpuType)).size > 1;
+  // Cards of one type may differ in their memory.
+  const areCardsAlike = new Set(site.hosts.map(({ memoryGiB }) => memoryGiB)).size === 1;
   const boundsFor = boundsOnce(search.request, (open) => stageBounds(open, site, search.sums));
   const exchanged = whileSwapsHelp(start, (next, best) => {
     if (left === 0) return "enough";
@@ -126,7 +131,9 @@ export function swapped(search: Search, start: Candidate, cells = SWAP_CELLS): C
     // Among equal GPUs the stages stay as they are.
     const tried = isMixed
       ? evaluated(search, next, { arrangement, boundsFor })
-      : timed(search, next, best.arrangement);
+      : areCardsAlike || isHeldEverywhere(next, site, search.sums)
+        ? timed(search, next, best.arrangement)
+        : undefined;
     if (tried === undefined || tried.time.totalMs >= best.time.totalMs - 1e-9) return undefined;
     return { ...tried, arrangement };
   });

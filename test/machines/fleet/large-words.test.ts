@@ -167,10 +167,10 @@ it("waits for a repair, however heavy it is", () => {
   expect(fleet.state().isEnding).toBe(true);
 });
 
-it("plans in the turn in which it finds that it has to end", () => {
+it.each([3, 5])("plans in the turn in which it finds that it has to end, after %i MiB", (mib) => {
   const fleet = flooded();
   fleet.feed(wordOf(40));
-  for (let at = 0; at < 5; at += 1) fleet.feed(wordOf(MIB));
+  for (let at = 0; at < mib; at += 1) fleet.feed(wordOf(MIB));
   fleet.tick();
   fleet.feed({ kind: "checked", id: fleet.take("check").id, verdicts: { refused: [] } });
   fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) });
