@@ -135,7 +135,7 @@ export function carriedWords(words: Words | undefined, { applyVersion }: Rules):
   return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], left: "more" };
 }
 
-/** Of those the input of a run has room for some. */
+/** Most have a few KiB; the input of a run has room for eight of this size. */
 const SMALL_WORD_BYTES = 16 * 1024;
 const isSmall = ({ bytes = 0 }: Word): boolean => bytes <= SMALL_WORD_BYTES;
 
