@@ -5,6 +5,7 @@ import type { Tick } from "../machine.ts";
 import { COST, mustShed, spend, spendArrival } from "./continue.ts";
 import type { Arrival, FleetEvent } from "./events.ts";
 import {
+  isRead,
   isTooDeep,
   keepAll,
   keepEntries,
@@ -15,7 +16,7 @@ import {
   type Brought,
 } from "./inbox.ts";
 import { update, type FleetStep } from "./state.ts";
-import { needsProof, withWord } from "./words.ts";
+import { withWord } from "./words.ts";
 
 export const isArrival = (event: FleetEvent | Tick): event is Arrival =>
   event.kind === "inbox" || event.kind === "unknown-signal" || event.kind === "unproven-order";
@@ -35,7 +36,7 @@ function append(
       return update(spent, { inbox: keepUnknownSignal(inbox, event) });
     if (isTooDeep(ledger, event.batch)) return update(spent, { inbox: keepTooDeep(inbox, event) });
     const brought = { ...event, lane: laneOf(ledger, event) };
-    if (words !== undefined && needsProof(ledger, event))
+    if (words !== undefined && isRead(ledger, event.bytes ?? 0))
       return update(spent, { words: withWord(words, brought) });
     return hear(spent, brought);
   }

@@ -23,7 +23,7 @@ import {
 import type { Clock } from "../machine.ts";
 import { packNotified } from "./notices.ts";
 import { fold, update, type FleetState, type FleetStep } from "./state.ts";
-import { carriedWords, isAnyWaiting } from "./words.ts";
+import { carriedWords, isAnyWaiting, type CarriedOn } from "./words.ts";
 
 const CONTINUE_AT_EVENTS = 1_500;
 /**
@@ -242,13 +242,21 @@ const asLost = ({ ledger, recovery, nextRules }: FleetState): Ledger =>
     ? { ...ledger, recovery: { tokensBelow: tokenAfterLoss(ledger.nextToken) } }
     : ledger;
 
-/** `askAtMs`: when those are asked whose words were lost; undefined where none were. From `SHORT_WORDS_RULES` on a time before it does for both. */
+/** How long after this run those are asked whose words were lost; undefined where none were. */
+function askAfterMs(state: FleetState, left: CarriedOn["left"]): number | undefined {
+  if (areWordsLost(state) || left === "more") return ASK_AFTER_MS;
+  return left === "large" ? ASK_FOR_LARGE_AFTER_MS : undefined;
+}
+
+/** From `SHORT_WORDS_RULES` on an earlier time does for both. */
 function recoverTimes(
   { recovery: { recoverAtMs }, ledger }: FleetState,
-  askAtMs: number | undefined,
+  afterMs: number | undefined,
+  nowMs: number,
 ): readonly number[] {
   const [firstAtMs = Infinity] = recoverAtMs;
-  if (askAtMs === undefined) return recoverAtMs;
+  if (afterMs === undefined) return recoverAtMs;
+  const askAtMs = nowMs + afterMs;
   if (hearsBetweenTurns({ ledger }) && firstAtMs <= askAtMs) return recoverAtMs;
   return [askAtMs, ...recoverAtMs].sort((a, b) => a - b);
 }
@@ -277,9 +285,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
   // Workers of a former release, which do not know them, may share a run of former rules.
   const isKnownNext = ledger.applyVersion >= SPACED_RUNS_RULES;
   const orderNumbers = isKnownNext ? (state.words?.orderNumbers ?? []) : [];
-  const isAnyLost = areWordsLost(state) || left !== "nothing";
-  const askAfterMs = areWordsLost(state) || left === "more" ? ASK_AFTER_MS : ASK_FOR_LARGE_AFTER_MS;
-  const recoverAtMs = recoverTimes(state, isAnyLost ? nowMs + askAfterMs : undefined);
+  const recoverAtMs = recoverTimes(state, askAfterMs(state, left), nowMs);
   const quietUntilMs = quietUntil(state, nowMs);
   return {
     name,

@@ -83,12 +83,9 @@ type Rules = Pick<Ledger, "applyVersion">;
 export const mostWordBytes = ({ applyVersion }: Rules): number =>
   applyVersion >= SHORT_WORDS_RULES ? MOST_WORD_BYTES : MAX_BATCH_BYTES;
 
-/** Larger payloads are not even decoded. */
-export const mayBeRead = (bytes: number, most: number): boolean => bytes <= most;
-
-/** Whether a fleet's workflow decodes a signal of so many bytes. */
-export const isRead = (ledger: Ledger, bytes: number): boolean =>
-  !isBounded(ledger) || mayBeRead(bytes, mostWordBytes(ledger));
+/** Whether a fleet reads a signal of so many bytes; a larger one is not even decoded, and dropped whoever sent it. */
+export const isRead = (rules: Rules, bytes: number): boolean =>
+  !isBounded(rules) || bytes <= mostWordBytes(rules);
 
 /** Whether a value is deeper than anything that is meant; what is too deep to be written again was not even read (`workflows/runtime/payload-converter.ts`). Cost: O(value). */
 export const isTooDeep = (
@@ -134,7 +131,7 @@ export function keepAll(inbox: Inbox, batch: unknown): Inbox {
 /** Keeps the entries that the ledger may understand, and counts the others. */
 export function keepEntries(inbox: Inbox, brought: Brought): Inbox {
   const { batch, bytes = 0, sender = "", isShed = false, mostBytes = MAX_BATCH_BYTES } = brought;
-  if (!mayBeRead(bytes, mostBytes)) {
+  if (bytes > mostBytes) {
     const message = `a signal has more than ${mostBytes} bytes; larger ones are not read`;
     return withJunk(inbox, { code: "EntryTooLarge", message, sender, newest: undefined });
   }

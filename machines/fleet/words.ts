@@ -26,15 +26,7 @@ import {
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
-import {
-  costOf,
-  laneOf,
-  mayBeRead,
-  mostWordBytes,
-  SLICE_BYTES,
-  sliceOf,
-  type Brought,
-} from "./inbox.ts";
+import { costOf, laneOf, SLICE_BYTES, sliceOf, type Brought } from "./inbox.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -302,7 +294,3 @@ export function settled(
     all,
   };
 }
-
-/** Larger words are dropped unread, whoever sent them. */
-export const needsProof = (rules: Rules, { bytes = 0 }: Brought): boolean =>
-  mayBeRead(bytes, mostWordBytes(rules));

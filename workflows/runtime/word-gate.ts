@@ -6,7 +6,7 @@
  */
 
 import { patched, proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
-import { MAX_BATCH_BYTES, mayBeRead, sliceOf } from "../../machines/fleet/inbox.ts";
+import { MAX_BATCH_BYTES, sliceOf } from "../../machines/fleet/inbox.ts";
 import { PROOF_MEMO } from "../../protocol/signed-job.ts";
 import type { SealFlaw } from "../../protocol/seal.ts";
 import {
@@ -182,10 +182,10 @@ function takeSlice(): readonly Waiting[] {
  * the largest signals would fit into none, and fail each task of the run for ever.
  */
 const coveredBy = (proof: string | undefined, value: Uint8Array): Uint8Array =>
-  parseProof(proof) === undefined || !mayBeRead(value.length, MAX_BATCH_BYTES) ? NO_BYTES : value;
+  parseProof(proof) === undefined || value.length > MAX_BATCH_BYTES ? NO_BYTES : value;
 
 const sizeProblem = ({ value }: Held): string | undefined =>
-  mayBeRead(value.length, MAX_BATCH_BYTES)
+  value.length <= MAX_BATCH_BYTES
     ? undefined
     : `it has more than ${MAX_BATCH_BYTES} bytes; larger ones are not read`;
 

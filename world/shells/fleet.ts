@@ -9,7 +9,7 @@ import type { JobId, LeaseId, TenantId } from "../../domain/values/ids.ts";
 import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
-import { mayBeRead, mostWordBytes } from "../../machines/fleet/inbox.ts";
+import { isRead } from "../../machines/fleet/inbox.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
 import type {
   AuditOrder,
@@ -34,11 +34,11 @@ export type Planner = (ledger: Ledger, nowMs: number) => Plan;
 export type FleetRun = WorkflowRun<FleetState, FleetEvent>;
 
 /** As the workflow hears it: what is too large is not even decoded. */
-function wordOf(payload: unknown, mostBytes: number): FleetEvent {
+function wordOf(payload: unknown, { ledger }: FleetInput): FleetEvent {
   const bytes = JSON.stringify(payload).length;
   return {
     kind: "inbox",
-    batch: mayBeRead(bytes, mostBytes) ? payload : undefined,
+    batch: isRead(ledger, bytes) ? payload : undefined,
     bytes,
     sender: "world",
   };
@@ -62,7 +62,7 @@ export function registerFleet(site: Site, plan: Planner, keep: (run: FleetRun) =
       }),
       signal: (name, payload) =>
         name === "inbox"
-          ? wordOf(payload, mostWordBytes(given.ledger))
+          ? wordOf(payload, given)
           : { kind: "unknown-signal", signal: name, bytes: 0, sender: "world" },
       atOnce: ({ kind }) =>
         kind === "finish-handlers" ? { kind: "handlers-finished" } : undefined,

@@ -38,6 +38,16 @@ interface Begun {
   readonly isBusy?: boolean;
 }
 
+/** Of two hosts. */
+const ledgerBy = (rules: number): FleetInput["ledger"] =>
+  packLedger({ ...readyLedger(fleetShape([{ hosts: [{}, {}] }])), applyVersion: rules });
+
+const begin = (input: FleetInput, over: Partial<FleetState> = {}): Fleet =>
+  play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
+    state: { ...openChain(openFleet(input, over.startedAtMs ?? 0, 0), input, "run"), ...over },
+    commands: [],
+  });
+
 function flooded({
   rules = SHORT_WORDS_RULES,
   startedAtMs = -2_000,
@@ -45,15 +55,14 @@ function flooded({
   bytes = 0,
   isBusy = false,
 }: Begun = {}): Fleet {
-  const shape = fleetShape([{ hosts: [{}, {}] }]);
-  const ledger = packLedger({ ...readyLedger(shape), applyVersion: rules });
-  const input = { name: "eu", ledger, areWordsSigned: true } as const;
-  const { deliveries, ...state } = openChain(openFleet(input, startedAtMs, 0), input, "run");
+  const input = { name: "eu", ledger: ledgerBy(rules), areWordsSigned: true } as const;
+  const { deliveries } = openFleet(input, startedAtMs, 0);
   const parcel = { grants: [], evictions: [], lobbies: [], held: [] };
   const underway = new Map(isBusy ? [[0, parcel]] : []);
-  const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
-    state: { ...state, deliveries: { ...deliveries, underway }, spent: { events, bytes } },
-    commands: [],
+  const fleet = begin(input, {
+    startedAtMs,
+    deliveries: { ...deliveries, underway },
+    spent: { events, bytes },
   });
   fleet.feed({ kind: "tick" });
   return fleet;
@@ -179,18 +188,11 @@ it.each([3, 5])("plans in the turn in which it finds that it has to end, after %
 
 it("asks about large words once in ten seconds, over all its runs", () => {
   const next = (input: FleetInput): FleetInput => {
-    const { spent: _, ...state } = openChain(openFleet(input, 0, 0), input, "run");
-    const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
-      state: { ...state, isEnding: true, spent: { events: 0, bytes: 4 * MIB } },
-      commands: [],
-    });
+    const fleet = begin(input, { isEnding: true, spent: { events: 0, bytes: 4 * MIB } });
     fleet.feed(wordOf(250 * KIB, PROOF));
     return handedOn(fleet);
   };
-  const ledger = packLedger({
-    ...readyLedger(fleetShape([{ hosts: [{}] }])),
-    applyVersion: SHORT_WORDS_RULES,
-  });
+  const ledger = ledgerBy(SHORT_WORDS_RULES);
   const first = next({ name: "eu", ledger, areWordsSigned: true });
   expect(first.recoverAtMs).toEqual([10_000]);
   expect(next(first).recoverAtMs).toEqual([10_000]);
@@ -202,20 +204,9 @@ it.each([
 ])(
   "by rules $rules, a run that ends while all are asked after a loss leaves the next one quiet until $quietUntilMs",
   (each) => {
-    const ledger = packLedger({
-      ...readyLedger(fleetShape([{ hosts: [{}] }])),
-      applyVersion: each.rules,
-    });
-    const input = {
-      name: "eu",
-      ledger,
-      areWordsSigned: true,
-      isRecovering: true,
-      recoverAtMs: [5_000],
-    } as const;
-    const fleet = play<FleetState, FleetEvent, FleetCommand>(fleetMachine, {
-      state: openChain(openFleet(input, 0, 0), input, "run"),
-      commands: [],
+    const fleet = begin({
+      ...{ name: "eu", ledger: ledgerBy(each.rules), areWordsSigned: true },
+      ...{ isRecovering: true, recoverAtMs: [5_000] },
     });
     fleet.feed({ kind: "unknown-signal", signal: "x", bytes: 4 * MIB, sender: "mallory" }, 8);
     fleet.feed({ kind: "tick" }, 9);
