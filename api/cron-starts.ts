@@ -111,24 +111,22 @@ async function refuseUnsealed(
   );
 }
 
-/** Undefined where it is not to be believed, or no more. */
-export function orderOf(
-  { fleet, ownKeys, revoked }: ServedFleet,
+/** What the service has signed of this schedule, also if it was told to delete that since. Undefined where it has not. */
+export function signedOrder(
+  { fleet, ownKeys }: ServedFleet,
   { cron, terms, order: signed }: Pick<CronInput, "cron" | "terms" | "order">,
 ): StandingOrder | undefined {
   const order = provenStandingOrder(signed, terms, ownKeys());
-  return order?.fleet === fleet && order.cron === cron && !revoked.has(order.number)
-    ? order
-    : undefined;
+  return order?.fleet === fleet && order.cron === cron ? order : undefined;
 }
 
-/** Whether the service has signed it and was told to delete it since: somebody has put it there again, or the server kept it. */
-export function wasDeleted(
-  { fleet, ownKeys, revoked }: ServedFleet,
-  { cron, terms, order: signed }: Pick<CronInput, "cron" | "terms" | "order">,
-): boolean {
-  const order = provenStandingOrder(signed, terms, ownKeys());
-  return order?.fleet === fleet && order.cron === cron && revoked.has(order.number);
+/** Undefined where it is not to be believed, or no more. */
+function orderOf(
+  served: ServedFleet,
+  input: Pick<CronInput, "cron" | "terms" | "order">,
+): StandingOrder | undefined {
+  const order = signedOrder(served, input);
+  return order !== undefined && served.revoked.has(order.number) ? undefined : order;
 }
 
 interface OneTime {

@@ -39,7 +39,7 @@ import {
   type CronTerms,
 } from "../protocol/cron.ts";
 import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
-import { labelled, orderOf, wasDeleted, readInput, submittedBy } from "./cron-starts.ts";
+import { labelled, readInput, signedOrder, submittedBy } from "./cron-starts.ts";
 import { insist, type Call, type Caller, type ServedFleet } from "./route.ts";
 import { randomSuffix } from "../client/job-suffix.ts";
 import {
@@ -303,13 +303,12 @@ async function found(served: ServedFleet, cron: string): Promise<FoundCron | und
     return { cron, schedule, order: claimed, isProven: false, isPutBack: false, start };
   }
   const { terms } = input;
-  const proven = orderOf(served, { cron, terms, order: input.order });
-  const order = proven ?? claimed;
-  const known = {
-    ...{ cron, schedule, order },
-    isProven: proven !== undefined,
-    isPutBack: proven === undefined && wasDeleted(served, { cron, terms, order: input.order }),
-  };
+  const signed = signedOrder(served, { cron, terms, order: input.order });
+  // Somebody has put it there again since it was deleted, or the server has kept it.
+  const isPutBack = signed !== undefined && served.revoked.has(signed.number);
+  const isProven = signed !== undefined && !isPutBack;
+  const order = isProven ? signed : claimed;
+  const known = { cron, schedule, order, isProven, isPutBack };
   try {
     const { spec } = readJob(terms.file);
     return { ...known, start: { kind: "read", terms, order, spec } };

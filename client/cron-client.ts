@@ -49,7 +49,7 @@ export interface ReadCron {
   readonly overlap: Overlap;
   /** False where the service does not, or no longer, stand by its signature: its times start nothing, and all of it is its own word. */
   readonly isProven: boolean;
-  /** The service had signed it until it was deleted; somebody has put it there again. */
+  /** The service had signed it until it was deleted; somebody has put it there again, or the server has kept it. */
   readonly isPutBack?: true;
   readonly user: string;
   readonly tenant: string;

@@ -45,8 +45,8 @@ export function keysVerb(context: CommandContext): Command {
     .addCommand(roleKeysVerb(context, JOBS_KEYS))
     .addCommand(roleKeysVerb(context, AGENT_KEYS))
     .addCommand(roleKeysVerb(context, API_KEYS))
-    .addCommand(operatorsVerb(context))
-    .addCommand(withdrawnVerb(context))
+    .addCommand(keyListVerb(context, OPERATORS))
+    .addCommand(keyListVerb(context, WITHDRAWN))
     .addHelpText(
       "after",
       helpEnd([
@@ -223,55 +223,67 @@ interface KeyListValues extends KeysValues {
   readonly remove?: string;
 }
 
-function operatorsVerb(context: CommandContext): Command {
-  return context
-    .verb("operators")
-    .summary("show or change who gives orders to fleets and to jobs of others")
-    .description(
-      "Shows the public keys whose orders fleets and jobs of this user's workers obey: the user's own identity, and those that keys/operators.pub beside it lists (ORBWEAVER_KEYS names another folder). The machines of the fleet's and of the jobs' workers need the same list. A job obeys its submitter, too. Running processes see changes at once.",
-    )
-    .option("--add <key>", "an operator's public key, as `orbweaver keys identity` prints it")
-    .option("--remove <key>", "obey this key no more")
-    .option("--json", "answer with one JSON document")
-    .addHelpText(
-      "after",
-      helpEnd([
-        ["orbweaver keys operators", "the public keys"],
-        ["orbweaver keys operators --add ed25519:…", "admit an operator"],
-      ]),
-    )
-    .action(({ json, add, remove }: KeyListValues) => {
-      const { env } = context.io;
-      const own = ownIdentity(env).publicKey;
-      const change = { ...(add !== undefined && { add }), ...(remove !== undefined && { remove }) };
-      const { file, keys } = changeOperators(change, env);
-      if (json === true) context.printJson({ file, own, keys });
-      else for (const key of [own, ...keys]) context.print(key);
-    });
+/** A list of public keys of users. */
+interface KeyListVerb {
+  readonly name: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly added: string;
+  readonly removed: string;
+  readonly examples: readonly (readonly [command: string, what: string])[];
+  readonly change: typeof changeOperators;
+  /** The own key stands before the list. */
+  readonly hasOwn?: true;
 }
 
-function withdrawnVerb(context: CommandContext): Command {
+const OPERATORS: KeyListVerb = {
+  name: "operators",
+  summary: "show or change who gives orders to fleets and to jobs of others",
+  description:
+    "Shows the public keys whose orders fleets and jobs of this user's workers obey: the user's own identity, and those that keys/operators.pub beside it lists (ORBWEAVER_KEYS names another folder). The machines of the fleet's and of the jobs' workers need the same list. A job obeys its submitter, too. Running processes see changes at once.",
+  added: "an operator's public key, as `orbweaver keys identity` prints it",
+  removed: "obey this key no more",
+  examples: [
+    ["orbweaver keys operators", "the public keys"],
+    ["orbweaver keys operators --add ed25519:…", "admit an operator"],
+  ],
+  change: changeOperators,
+  hasOwn: true,
+};
+
+const WITHDRAWN: KeyListVerb = {
+  name: "withdrawn",
+  summary: "show or change whose orders nobody obeys",
+  description:
+    "Shows the public keys whose orders fleets and jobs of this user's workers do not obey, whatever was signed with them: an operator's, and a submitter's to its own jobs. They stand in keys/withdrawn.pub beside your identity (ORBWEAVER_KEYS names another folder); the machines of the fleet's and of the jobs' workers need the same list. What such a key may start hosts decide, by their policies. Running processes see changes at once.",
+  added: "obey this key no more",
+  removed: "obey it again",
+  examples: [
+    ["orbweaver keys withdrawn", "the public keys"],
+    ["orbweaver keys withdrawn --add ed25519:…", "after a user's key was stolen"],
+  ],
+  change: changeWithdrawn,
+};
+
+function keyListVerb(
+  context: CommandContext,
+  { name, summary, description, added, removed, examples, change, hasOwn }: KeyListVerb,
+): Command {
   return context
-    .verb("withdrawn")
-    .summary("show or change whose orders nobody obeys")
-    .description(
-      "Shows the public keys whose orders fleets and jobs of this user's workers do not obey, whatever was signed with them: an operator's, and a submitter's to its own jobs. They stand in keys/withdrawn.pub beside your identity (ORBWEAVER_KEYS names another folder); the machines of the fleet's and of the jobs' workers need the same list. What such a key may start hosts decide, by their policies. Running processes see changes at once.",
-    )
-    .option("--add <key>", "obey this key no more")
-    .option("--remove <key>", "obey it again")
+    .verb(name)
+    .summary(summary)
+    .description(description)
+    .option("--add <key>", added)
+    .option("--remove <key>", removed)
     .option("--json", "answer with one JSON document")
-    .addHelpText(
-      "after",
-      helpEnd([
-        ["orbweaver keys withdrawn", "the public keys"],
-        ["orbweaver keys withdrawn --add ed25519:…", "after a user's key was stolen"],
-      ]),
-    )
+    .addHelpText("after", helpEnd(examples))
     .action(({ json, add, remove }: KeyListValues) => {
-      const change = { ...(add !== undefined && { add }), ...(remove !== undefined && { remove }) };
-      const { file, keys } = changeWithdrawn(change, context.io.env);
-      if (json === true) context.printJson({ file, keys });
-      else for (const key of keys) context.print(key);
+      const { env } = context.io;
+      const own = hasOwn === true ? ownIdentity(env).publicKey : undefined;
+      const wanted = { ...(add !== undefined && { add }), ...(remove !== undefined && { remove }) };
+      const { file, keys } = change(wanted, env);
+      if (json === true) context.printJson({ file, ...(own !== undefined && { own }), keys });
+      else for (const key of [...(own === undefined ? [] : [own]), ...keys]) context.print(key);
     });
 }
 
