@@ -3,6 +3,7 @@
 import type { HostId, JobId } from "../domain/values/ids.ts";
 import { fullMask } from "../lib/bits.ts";
 import { isFields } from "../lib/fields.ts";
+import { FLEET } from "./shells/site.ts";
 import type { Checker } from "./checker/checker.ts";
 import type { Host } from "./hosts/host.ts";
 import type { Kernel } from "./kernel/kernel.ts";
@@ -40,7 +41,6 @@ export interface Faults {
 const REBOOT_MS = 3_000;
 /** After its return. */
 const COPIES_AFTER_MS = [500, 8_000, 25_000] as const;
-const FLEET = "orbweaver-fleet-default";
 const LOOK_MS = 250;
 
 export function createFaults(ports: FaultPorts): Faults {

@@ -33,7 +33,7 @@ import { createInbox, reviveFleet } from "./shells/inbox.ts";
 import { registerJob } from "./shells/job.ts";
 import { decidedOf, type JobRun } from "./shells/job-life.ts";
 import { registerLobby } from "./shells/lobby.ts";
-import { FLEET_QUEUE, JOB_QUEUE, type Site } from "./shells/site.ts";
+import { FLEET, FLEET_QUEUE, JOB_QUEUE, type Site } from "./shells/site.ts";
 import { startActivity, type Activity } from "./temporal/activity.ts";
 import { createServer } from "./temporal/server.ts";
 
@@ -57,7 +57,6 @@ export interface PlayOptions {
   readonly rules?: number;
 }
 
-const FLEET = "orbweaver-fleet-default";
 const LOOK_MS = 2_000;
 /** Of what a seed draws. */
 const LONGEST_DRAIN_MS = 65_000;

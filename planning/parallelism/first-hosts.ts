@@ -2,7 +2,7 @@
  * @file The same split on the hosts that are named first, where others are alike: a search meets arrangements that are equally good in any order, and a reader expects rank 0 on the first host.
  *
  * Clusters that are alike with equal links between all change places as wholes, then hosts of one cluster that are alike, each in the order in which cells need them. The step stays what it
- * is. Cost: O(cells + hosts + clusters²).
+ * is. Cost: O((cells + hosts) × clusters).
  */
 
 import { isEvenlyLinked } from "./cluster-orders.ts";

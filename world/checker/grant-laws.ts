@@ -7,6 +7,7 @@
 
 import type { HostId } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 
 type Lease = Ledger["leases"] extends ReadonlyMap<unknown, infer Each> ? Each : never;
 
@@ -48,12 +49,7 @@ export function createGrantLaws(violate: (law: string, message: string) => void)
 }
 
 const drainedIn = (hosts: Ledger["hosts"]): Drained =>
-  new Map(
-    [...hosts].map(([id, { isDrained, gpuDrains = [] }]) => [
-      id,
-      isDrained ? ALL : gpuDrains.reduce((all, { mask }) => all | mask, 0),
-    ]),
-  );
+  new Map([...hosts].map(([id, status]) => [id, status.isDrained ? ALL : drainedMask(status)]));
 
 function quotaProblem(shape: Ledger["shape"], tenant: string, has: number): string | undefined {
   const rule = shape.tenants.find(({ id }) => id === tenant);

@@ -15,7 +15,7 @@ import type {
 import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { ActivityEnd, Attempt } from "../temporal/activity.ts";
-import { askFleet } from "../shells/site.ts";
+import { askFleet, FLEET } from "../shells/site.ts";
 import { isFollowedBy, maskOn } from "./agent-rules.ts";
 import { addressOf, announce, counterOf } from "./agent-presence.ts";
 import type { Agents } from "./agents.ts";
@@ -30,7 +30,6 @@ const LINGER_MS = 90_000;
 const RETRY_MS = 1_000;
 /** So long a start waits for a contact. */
 const GATE_MS = 20_000;
-const FLEET = "orbweaver-fleet-default";
 
 /** An error of the disk in the midst of a start: what is stored stays so. */
 const DISK = "DISK";

@@ -7,7 +7,7 @@
 
 import { drainedMask } from "../../scheduling/ledger/rules/gpu-drains.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
-import { askFleet } from "../shells/site.ts";
+import { askFleet, FLEET } from "../shells/site.ts";
 import { maskOn } from "./agent-rules.ts";
 import type { Agents, GpuOrder } from "./agents.ts";
 import { keyOf } from "./disk.ts";
@@ -16,7 +16,6 @@ import { callOff, type Host } from "./host.ts";
 const CHECK_MS = 5_000;
 /** How the reasons of its own drains begin. */
 const OF = "GPU fault";
-const FLEET = "orbweaver-fleet-default";
 
 export function* watchGpus(agents: Agents, host: Host, process: Process): Task<void> {
   // A former agent may have left drains.

@@ -65,5 +65,7 @@ export function* askFleet<Value>(
   return reply.isHeard ? reply.value : { kind: "failed" };
 }
 
+/** The workflow of the one fleet of a world. */
+export const FLEET = "orbweaver-fleet-default";
 export const FLEET_QUEUE = "fleet";
 export const JOB_QUEUE = "jobs";

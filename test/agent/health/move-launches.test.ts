@@ -1,39 +1,15 @@
 /** @file Launches on a broken GPU: whom they hear from that they must end, what they write before, and how they have ended. */
 import { describe, expect, it } from "vitest";
 import { moveLaunches } from "../../../agent/health/move-launches.ts";
-import { completeIn, tokenDir } from "../../../agent/folder/checkpoints.ts";
 import { fakeAgent, ranksOn, type FakeAgent } from "../fake-host.ts";
-import { FakeMachine } from "../fakes.ts";
-import { JOB, orderOf, stopOf } from "../fixture.ts";
+import { stopOf } from "../fixture.ts";
+import { savingRun } from "../saving-run.ts";
 
 const GRACE_MS = 60_000;
 const FAULT = "GPU fault since now: Xid 79";
 
-/** A run whose rank writes a checkpoint after SIGUSR1, and ignores TERM. */
-async function running(over: { readonly hearsOfFaults?: true } = { hearsOfFaults: true }) {
-  const machine = new FakeMachine();
-  const agent = fakeAgent(machine);
-  const order = orderOf("train", {
-    ...over,
-    run: {
-      graceMs: 2_000 as never,
-      checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
-    },
-  });
-  const { files, clock } = machine.system();
-  const dir = tokenDir(agent.host.layout.checkpointDir(JOB), order.token);
-  const signals: string[] = [];
-  machine.onSignal = (process, signal) => {
-    signals.push(signal);
-    if (signal === "SIGUSR1") clock.after(3_000, () => files.write(`${dir}/step-1`, "w"));
-    if (signal === "SIGKILL") process.end({ signal });
-  };
-  const report = agent.runs.run(order);
-  report.catch(() => undefined);
-  await machine.pass(1_000);
-  expect(ranksOn(machine)).toHaveLength(1);
-  return { machine, agent, order, report, signals, made: () => completeIn(files, dir, undefined) };
-}
+const running = (over: { readonly hearsOfFaults?: true } = { hearsOfFaults: true }) =>
+  savingRun({ graceMs: GRACE_MS, writesAfterMs: 3_000, ...over });
 
 const move = (agent: FakeAgent): Promise<void> =>
   moveLaunches([agent.host], { gpus: "all", reason: FAULT, onNote: () => undefined });

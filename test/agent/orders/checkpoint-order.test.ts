@@ -3,33 +3,12 @@ import { completeIn, taskCheckpointDir, tokenDir } from "../../../agent/folder/c
 import { fakeAgent, ranksOn } from "../fake-host.ts";
 import { FakeMachine } from "../fakes.ts";
 import { batchOf, filesOf } from "../batch-fixture.ts";
-import { JOB, orderOf, stopOf } from "../fixture.ts";
+import { orderOf, stopOf } from "../fixture.ts";
+import { savingRun } from "../saving-run.ts";
 
 const GRACE_MS = 30_000;
 
-/** A run whose rank writes a checkpoint this long after SIGUSR1, and ignores TERM. */
-async function running(writesAfterMs: number) {
-  const machine = new FakeMachine();
-  const agent = fakeAgent(machine);
-  const order = orderOf("train", {
-    run: {
-      graceMs: 2_000 as never,
-      checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
-    },
-  });
-  const { files, clock } = machine.system();
-  const dir = tokenDir(agent.host.layout.checkpointDir(JOB), order.token);
-  const signals: string[] = [];
-  machine.onSignal = (process, signal) => {
-    signals.push(signal);
-    if (signal === "SIGUSR1") clock.after(writesAfterMs, () => files.write(`${dir}/step-1`, "w"));
-    if (signal === "SIGKILL") process.end({ signal });
-  };
-  const report = agent.runs.run(order);
-  await machine.pass(1_000);
-  expect(ranksOn(machine)).toHaveLength(1);
-  return { machine, agent, order, report, signals, made: () => completeIn(files, dir, undefined) };
-}
+const running = (writesAfterMs: number) => savingRun({ graceMs: GRACE_MS, writesAfterMs });
 
 describe("an order to checkpoint", () => {
   it("is done as soon as a new checkpoint is complete", async () => {
