@@ -4,24 +4,19 @@
  * No server means that the run fails. The user's own Temporal settings are out of reach: a laptop
  * may point at production.
  */
-import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
-import { progressPrinter, provideServerBinary, startServer } from "../../workers/server/index.ts";
-import type { RunningServer } from "../../workers/server/index.ts";
 import { removeFolder } from "./remove-folder.ts";
+import { startTestServer } from "./test-server.ts";
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "orbweaver-integration-"));
   await hideUserSettings(folder);
-  const { path: binary } = await provideServerBinary({
-    onProgress: progressPrinter(process.stderr),
-  });
   const servers = await Promise.all(
     Array.from({ length: project.config.maxWorkers }, (_, lane) =>
-      startIn(join(folder, String(lane)), binary),
+      startTestServer(join(folder, String(lane))),
     ),
   );
   project.provide(
@@ -42,14 +37,4 @@ async function hideUserSettings(folder: string): Promise<void> {
   const profile = join(folder, "temporal.toml");
   await writeFile(profile, "");
   process.env["TEMPORAL_CONFIG_FILE"] = profile;
-}
-
-async function startIn(folder: string, binary: string): Promise<RunningServer> {
-  await mkdir(folder);
-  return await startServer({
-    binary,
-    dbFile: join(folder, "temporal.db"),
-    logFile: join(folder, "temporal.log"),
-    searchAttributes: SEARCH_ATTRIBUTES,
-  });
 }

@@ -12,12 +12,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import type { JobFile, OrbweaverClient } from "../../client/index.ts";
-import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
-import { fleetOf, ledgerOf, readyLine, ROOT } from "../support/world.ts";
-import { provideOldRelease } from "./old-release.mjs";
 import { removeFolder } from "../support/remove-folder.ts";
+import { startTestServer } from "../support/test-server.ts";
+import { fleetOf, readyLine, ROOT } from "../support/world.ts";
+import { provideOldRelease } from "./old-release.mjs";
 
 export type Release = "old" | "new";
 
@@ -55,14 +55,14 @@ export interface TwoReleases {
   cli(
     ...words: readonly string[]
   ): Promise<{ readonly code: number | null; readonly said: string }>;
-  ledger(): Promise<Ledger>;
   end(): Promise<void>;
 }
 
-/** Starts the fleet's workflow as the old release does, and no process yet. */
-export async function startTwoReleases(address: string): Promise<TwoReleases> {
+/** Starts the fleet's workflow as the old release does, on a server of its own, and no process yet. */
+export async function startTwoReleases(): Promise<TwoReleases> {
   const old = provideOldRelease();
   const dir = mkdtempSync(path.join(tmpdir(), "orbweaver-upgrade-"));
+  const { address, stop: stopServer } = await startTestServer(path.join(dir, "server"));
   const fleet = "two";
   const roots: Readonly<Record<Release, string>> = { old: old.root, new: ROOT };
   const connection = await Connection.connect({ address });
@@ -139,10 +139,10 @@ export async function startTwoReleases(address: string): Promise<TwoReleases> {
       const [code] = (await once(child, "close")) as [number | null];
       return { code, said };
     },
-    ledger: () => ledgerOf(temporal, fleet),
     async end() {
       for (const child of running.values()) child.kill("SIGKILL");
       await connection.close();
+      await stopServer();
       old.remove();
       removeFolder(dir);
     },

@@ -1,0 +1,117 @@
+/** @file What the runs of a fleet of two releases have written, and which release is to blame where a run does not replay. */
+
+import type { History } from "@temporalio/common/lib/proto-utils.js";
+import { Worker } from "@temporalio/worker";
+import path from "node:path";
+import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+import { ROOT } from "../support/world.ts";
+import type { TwoReleases } from "./two-releases.ts";
+
+export interface Kept {
+  readonly workflowId: string;
+  readonly type: string;
+  readonly history: History;
+  /** Before the commit either release may have to go on with it. */
+  readonly isBefore: boolean;
+}
+
+/** A process of this release; those of the old one say nothing of rules. */
+const NEW_IDENTITY = new RegExp(`orbweaver=\\S+ rules=${NEWEST_RULES}`);
+
+export async function histories({ temporal }: TwoReleases): Promise<readonly Kept[]> {
+  const kept: Kept[] = [];
+  for await (const { workflowId, runId, type } of temporal.workflow.list()) {
+    const history = await temporal.workflow.getHandle(workflowId, runId).fetchHistory();
+    const isBefore = identities(history).some((identity) => !NEW_IDENTITY.test(identity));
+    kept.push({ workflowId, type, history, isBefore });
+  }
+  return kept;
+}
+
+const identities = ({ events }: History): readonly string[] =>
+  (events ?? []).flatMap(
+    ({ workflowTaskStartedEventAttributes: started }) => started?.identity ?? [],
+  );
+
+type Replayed = Pick<Kept, "workflowId" | "history">;
+
+export async function replayErrors(
+  bundle: string,
+  kept: readonly Replayed[],
+): Promise<readonly string[]> {
+  const errors: string[] = [];
+  const results = Worker.runReplayHistories(
+    { workflowBundle: { codePath: bundle }, dataConverter: createConverters().worker },
+    kept.map(({ workflowId, history }) => ({ workflowId, history })),
+  );
+  for await (const { workflowId, error } of results)
+    if (error !== undefined) errors.push(`${workflowId}: ${error.message}`);
+  return errors;
+}
+
+export const bundleOf = (root: string): string => path.join(root, "dist/workflow-bundle.js");
+
+/** Tasks that failed on a worker, of all runs. A signal that comes with the last command of a run fails that task, and the next one goes on. */
+export const failedTasks = (kept: readonly Replayed[]): readonly string[] =>
+  kept
+    .flatMap(({ workflowId, history }) =>
+      (history.events ?? []).flatMap(({ workflowTaskFailedEventAttributes: failed }) =>
+        failed ? [`${workflowId}: ${String(failed.cause)} ${failed.failure?.message ?? ""}`] : [],
+      ),
+    )
+    .filter((text) => !text.includes("UnhandledCommand"));
+
+/** As the SDK marks it. A replay also ends in an error where a part of a history stops within a local activity. */
+const NONDETERMINISM = "TMPRL1100";
+
+/**
+ * The fault of a run of rules 1 that the old release itself wrote and cannot replay either (docs/decisions/0014, the fourth cause; mended by rules 3). Undefined where this release
+ * wrote the task from which on the run does not replay, or replays it: that is ours to answer for.
+ */
+export async function inheritedFault(
+  { oldRoot }: Pick<TwoReleases, "oldRoot">,
+  { workflowId, history }: Replayed,
+): Promise<string | undefined> {
+  const starts = taskStarts(history);
+  const failsIn = async (root: string, nth: number): Promise<string | undefined> => {
+    const begun = { workflowId, history: upTo(history, starts[nth]) };
+    const errors = await replayErrors(bundleOf(root), [begun]);
+    return errors.find((text) => text.includes(NONDETERMINISM));
+  };
+  let [replays, fails] = [0, starts.length - 1];
+  if (fails < 1 || (await failsIn(oldRoot, fails)) === undefined) return undefined;
+  while (fails - replays > 1) {
+    const middle = Math.floor((replays + fails) / 2);
+    if ((await failsIn(oldRoot, middle)) === undefined) replays = middle;
+    else fails = middle;
+  }
+  const writer = starts[replays]?.identity ?? "";
+  const [old, ours] = [await failsIn(oldRoot, fails), await failsIn(ROOT, fails)];
+  if (NEW_IDENTITY.test(writer) || old === undefined || ours === undefined) return undefined;
+  return `event ${String(starts[replays]?.at)}, a task of the old release ${writer}: ${old}`;
+}
+
+interface TaskStart {
+  /** Of its event. */
+  readonly at: number;
+  readonly identity: string;
+}
+
+/** Of the tasks that were completed, and of the last one. */
+function taskStarts({ events }: History): readonly TaskStart[] {
+  const completed = new Set(
+    (events ?? []).map((event) =>
+      Number(event.workflowTaskCompletedEventAttributes?.startedEventId ?? 0),
+    ),
+  );
+  const all = (events ?? []).flatMap(({ eventId, workflowTaskStartedEventAttributes: started }) =>
+    started ? [{ at: Number(eventId), identity: started.identity ?? "" }] : [],
+  );
+  return all.filter(({ at }, nth) => completed.has(at) || nth === all.length - 1);
+}
+
+const upTo = (history: History, start: TaskStart | undefined): History => ({
+  ...history,
+  events: (history.events ?? []).slice(0, start?.at ?? 0),
+});
