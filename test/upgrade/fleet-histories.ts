@@ -66,8 +66,8 @@ export const failedTasks = (kept: readonly Replayed[]): readonly string[] =>
 const NONDETERMINISM = "TMPRL1100";
 
 /**
- * The fault of a run of rules 1 that the old release itself wrote and cannot replay either (docs/decisions/0014, the fourth cause; mended by rules 3). Undefined where this release
- * wrote the task from which on the run does not replay, or replays it: that is ours to answer for.
+ * The fault of rules 1 that a run has met (docs/decisions/0014, the fourth cause; mended by rules 3): the old release does not replay it, and has written it itself or shares that with this
+ * one. Undefined where this release alone is to answer: it does not replay what the old one does, or wrote what only the old one does not. `oldRoot`: the folder of the old release.
  */
 export async function inheritedFault(
   { oldRoot }: Pick<TwoReleases, "oldRoot">,
@@ -86,10 +86,10 @@ export async function inheritedFault(
     if ((await failsIn(oldRoot, middle)) === undefined) replays = middle;
     else fails = middle;
   }
-  const writer = starts[replays]?.identity ?? "";
-  const [old, ours] = [await failsIn(oldRoot, fails), await failsIn(ROOT, fails)];
-  if (NEW_IDENTITY.test(writer) || old === undefined || ours === undefined) return undefined;
-  return `event ${String(starts[replays]?.at)}, a task of the old release ${writer}: ${old}`;
+  const { at = 0, identity = "" } = starts[replays] ?? {};
+  const isOurs = NEW_IDENTITY.test(identity);
+  if (isOurs && (await failsIn(ROOT, fails)) === undefined) return undefined;
+  return `event ${at}, a task of ${identity}: ${await failsIn(oldRoot, fails)}`;
 }
 
 interface TaskStart {

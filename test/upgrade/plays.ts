@@ -1,4 +1,4 @@
-/** @file Plays the steps of an upgrade, each once, and once more from the start where the old release itself has broken its fleet. */
+/** @file Plays the steps of an upgrade, each once, and again from the start where a fault of rules 1 that both releases know has broken the fleet. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { fleetWorkflowId } from "../../protocol/names.ts";
@@ -19,9 +19,8 @@ const LOOK_EVERY_MS = 5_000;
 const STEP_WITHIN_MS = 900_000;
 
 /**
- * Fleets of rules 1 have a fault that rules 3 have mended (docs/decisions/0014, the fourth cause): a question that is answered while a plan is made can
- * leave a history that nobody replays, the old release no more than this one, and jobs of the old release ask at each launch. Such a play says nothing of this release, so
- * it is said and begun anew; only where the old release wrote the very task that neither replays.
+ * Fleets of rules 1 have a fault that rules 3 have mended (docs/decisions/0014, the fourth cause): a question that is answered while a plan is made can leave a history
+ * that neither release replays, and jobs ask at each launch. Such a play says nothing of this release, so it is told and begun anew. Whatever this release alone gets wrong fails the step.
  */
 export async function play(steps: (two: TwoReleases) => readonly Step[]): Promise<Outcomes> {
   for (let nth = 1; ; nth += 1) {
@@ -31,7 +30,9 @@ export async function play(steps: (two: TwoReleases) => readonly Step[]): Promis
       const isHeld = [...outcomes.values()].every((outcome) => outcome === undefined);
       const fault = isHeld || nth === MOST_PLAYS ? undefined : await faultOf(two);
       if (fault === undefined) return outcomes;
-      process.stderr.write(`the old release has broken its fleet, so play ${nth + 1}: ${fault}\n`);
+      process.stderr.write(
+        `a fleet of rules 1 has broken by their known fault, so play ${nth + 1}: ${fault}\n`,
+      );
     } finally {
       await two.end();
     }
