@@ -21,7 +21,8 @@ import { clusterOf } from "../../domain/values/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { fleetSite } from "../../planning/parallelism/fleet-site.ts";
 import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
-import { degreesText, planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { planName } from "../../planning/parallelism/split.ts";
 import type { PlanModel } from "../../planning/parallelism/models.ts";
 import { operatorAssignment } from "../../planning/parallelism/operator-assignment.ts";
 import { replan } from "../../planning/parallelism/replan.ts";
@@ -87,13 +88,13 @@ export const planProviderOver = (stepsOf: StepsOf): LaunchExtrasProvider => ({
     });
     const { dataParallel, pipelineParallel, tensorParallel, expertParallel } = document;
     const { contextParallel, virtualStages } = document;
-    const { split, parts } = answer.plan;
+    const { split } = answer.plan;
     const { stepMs } = document.predicted;
     const lead = gpus.find(({ host }) => host === document.hosts[0])?.host;
     const planned: PlannedStep = {
       ...stepSubject(said, site),
-      plan: `${degreesText(split)}, micro-batch ${String(split.microBatch)}`,
-      ...stepTerms(parts, corrections),
+      plan: planName(split),
+      ...stepTerms(answer.plan, corrections),
       predictedMs: stepMs,
     };
     const message = [

@@ -12,11 +12,10 @@ import { modelPreset } from "../../domain/model/model-presets.ts";
 import { randomFrom, type Random } from "../../lib/random.ts";
 import { frameworkOn } from "../../planning/parallelism/framework.ts";
 import type { PlanModel } from "../../planning/parallelism/models.ts";
-import { degreesText } from "../../planning/parallelism/plan-document.ts";
 import { planTraining, type TrainingPlan } from "../../planning/parallelism/plan.ts";
 import { insideOf } from "../../planning/parallelism/fleet-site.ts";
 import type { PlanSite, Way } from "../../planning/parallelism/site.ts";
-import { layerSums } from "../../planning/parallelism/split.ts";
+import { degreesText, layerSums, planName } from "../../planning/parallelism/split.ts";
 import {
   correctedSite,
   NO_CORRECTIONS,
@@ -236,8 +235,8 @@ function recordOf(
   const noise = randomFrom(world.seed, `noise ${String(at)}`).normal();
   return {
     ...stepSubject(world.model, job.site),
-    ...stepTerms(plan.parts, corrections),
-    plan: degreesText(plan.split),
+    ...stepTerms(plan, corrections),
+    plan: planName(plan.split),
     predictedMs: plan.stepMs,
     ...{ run: `job-${String(at)}`, tenant: TENANT },
     measuredMs: trueMs(world, job, plan) * Math.exp(NOISE_LOG * noise),

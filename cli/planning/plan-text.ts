@@ -1,6 +1,7 @@
 /** @file A parallelism plan as text: the choice, the needs of each stage, the parts of a step's time, and the alternatives. */
 
-import { degreesText, planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { degreesText } from "../../planning/parallelism/split.ts";
 import { parameterCount, type PlanModel } from "../../planning/parallelism/models.ts";
 import type { TrainingPlan } from "../../planning/parallelism/plan.ts";
 import {

@@ -19,7 +19,7 @@ import {
 import type { TrainingPlan } from "./plan.ts";
 import { deepspeedConfig, fsdp2Settings, type Fsdp2Settings } from "./sharded-arguments.ts";
 import type { PlanSite, Unit } from "./site.ts";
-import { contextDegree, expertDegree } from "./split.ts";
+import { contextDegree, degreesText, expertDegree } from "./split.ts";
 
 export interface PlanDocument {
   readonly version: 1;
@@ -258,17 +258,6 @@ export function planLine({ split, stepMs, samplesPerSecond }: TrainingPlan): str
     `${stepMs.toFixed(0)} ms a step and ${samplesPerSecond.toFixed(1)} samples/s predicted${extras.map((extra) => `, ${extra}`).join("")}`
   );
 }
-
-/** Experts are shared out inside the replicas, so their degree is no factor of the GPUs. */
-export const degreesText = ({
-  replicas,
-  stages,
-  width,
-  experts,
-  contexts,
-  runs,
-}: TrainingPlan["split"]): string =>
-  `DP ${replicas / (contexts ?? 1)}${contexts === undefined ? "" : ` × CP ${contexts}`}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages}${runs === undefined ? "" : ` (VP ${runs})`} × TP ${width}`;
 
 const SHARDED = {
   optimizer: "optimiser state",

@@ -32,6 +32,8 @@ export interface PlanSite {
   readonly hosts: readonly PlanHost[];
   readonly fabric: (cluster: string) => Way;
   readonly between: (from: string, to: string) => Way;
+  /** By a plan's name, how many times longer it was measured than its terms say; 1 where absent. */
+  readonly measured?: ReadonlyMap<string, number>;
 }
 
 /** The defaults where a fleet file is silent. Sources: SpiderFlow §5.1 (PCIe 4, NVLink) and §5.5 (inter-node). */

@@ -191,3 +191,11 @@ export function stageParameters(
   const own = overRuns(split, stage, (run) => range(parameters, ...boundsOf(split, run)));
   return own + (stage > 0 && stage === split.stages - 1 ? tiedParameters : 0);
 }
+
+/** Experts are shared out inside the replicas, so their degree is no factor of the GPUs. */
+export const degreesText = ({ replicas, stages, width, experts, contexts, runs }: Split): string =>
+  `DP ${replicas / (contexts ?? 1)}${contexts === undefined ? "" : ` × CP ${contexts}`}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages}${runs === undefined ? "" : ` (VP ${runs})`} × TP ${width}`;
+
+/** By which measured steps of a plan are known: its degrees and micro-batch. */
+export const planName = (split: Split): string =>
+  `${degreesText(split)}, micro-batch ${String(split.microBatch)}`;

@@ -7,6 +7,7 @@
  * shares the error out by what either term can explain. With n runs no factor is beyond `MOST_OF_A_RUN`^n, and never beyond `MOST`: a report that is
  * wrong moves plans by little, and a second and third one have to agree with it. Runs of another tenant than the one that is planned for count
  * together as one run, so that nobody moves the plans of others further than by one report, nor outvotes what they measured themselves.
+ * What is left over of a run is half noise and half its plan's own (degrees and micro-batch), which is shrunk by as much (empirical Bayes) and counts for that plan beside c and k.
  * Planning with corrections means planning on `correctedSite`: slower or faster GPUs and links, the same search. Pure. Cost: O(runs).
  */
 
@@ -15,7 +16,8 @@ import { median } from "../../lib/median.ts";
 import { textHash } from "../../lib/text-hash.ts";
 import type { PlanModel } from "./models.ts";
 import type { PlanSite, Way } from "./site.ts";
-import type { StepParts } from "./step-time.ts";
+import { planName, type Split } from "./split.ts";
+import { scaledParts, type StepParts } from "./step-time.ts";
 
 /** How many times longer than by data sheets and stated links. */
 export interface StepCorrections {
@@ -23,12 +25,20 @@ export interface StepCorrections {
   readonly communication: number;
   /** Runs behind them; without any both are 1. */
   readonly runs: number;
+  /** Beside these, of each plan that ran, by its name. */
+  readonly plans: readonly PlanFactor[];
+}
+
+export interface PlanFactor {
+  readonly plan: string;
+  readonly factor: number;
 }
 
 export const NO_CORRECTIONS: StepCorrections = Object.freeze({
   compute: 1,
   communication: 1,
   runs: 0,
+  plans: Object.freeze([]),
 });
 
 const PRIOR_LOG = 0.5;
@@ -68,11 +78,34 @@ export function stepCorrections(kept: readonly KeptStep[], tenant: string): Step
   }
   const votes = kept.reduce((sum, of) => sum + shareOf(of.tenant), 0);
   const most = Math.min(Math.log(MOST), votes * Math.log(MOST_OF_A_RUN));
-  return {
-    compute: Math.exp(clamped(u, most)),
-    communication: Math.exp(clamped(v, most)),
-    runs: kept.length,
-  };
+  const [compute, communication] = [Math.exp(clamped(u, most)), Math.exp(clamped(v, most))];
+  const plans = planFactors(kept, { compute, communication, shareOf });
+  return { compute, communication, runs: kept.length, plans };
+}
+
+/** A plan's own error is taken to be as large as a run's noise, so that of what one run says half is believed, of two that agree two thirds. */
+function planFactors(
+  kept: readonly KeptStep[],
+  {
+    compute,
+    communication,
+    shareOf,
+  }: Pick<StepCorrections, "compute" | "communication"> & {
+    readonly shareOf: (tenant: string) => number;
+  },
+): readonly PlanFactor[] {
+  const ofPlans = new Map<string, { weights: number; offs: number }>();
+  for (const { plan, tenant, measuredMs, computeMs, communicationMs, otherMs } of kept) {
+    const predictedMs = compute * computeMs + communication * communicationMs + otherMs;
+    const off = Math.log(measuredMs / predictedMs);
+    const weight = shareOf(tenant) / (1 + (off / OUTLIER_LOG) ** 2);
+    const { weights, offs } = ofPlans.get(plan) ?? { weights: 0, offs: 0 };
+    ofPlans.set(plan, { weights: weights + weight, offs: offs + weight * off });
+  }
+  return [...ofPlans].map(([plan, { weights, offs }]) => ({
+    plan,
+    factor: Math.exp(clamped(offs / (1 + weights), OUTLIER_LOG)),
+  }));
 }
 
 /** The median error in logarithms: of the tenant's own runs, and of others the median of each tenant. */
@@ -169,7 +202,7 @@ export function correctedText({ compute, communication, runs }: StepCorrections)
 /** The site on which the same predictions are the corrected ones. */
 export function correctedSite(
   { hosts, fabric, between }: PlanSite,
-  { compute, communication }: StepCorrections,
+  { compute, communication, plans }: StepCorrections,
 ): PlanSite {
   const slowed = (way: Way): Way => ({
     ...way,
@@ -184,15 +217,23 @@ export function correctedSite(
     })),
     fabric: (cluster) => slowed(fabric(cluster)),
     between: (from, to) => slowed(between(from, to)),
+    ...(plans.length > 0 && {
+      measured: new Map(plans.map(({ plan, factor }) => [plan, factor])),
+    }),
   };
 }
 
 /** The terms of a step that was predicted on a corrected site, without its corrections. Waits are shared out by what the busiest GPUs do. */
 export function stepTerms(
-  parts: StepParts,
-  { compute, communication }: StepCorrections,
+  { split, parts }: { readonly split: Split; readonly parts: StepParts },
+  { compute, communication, plans }: StepCorrections,
 ): StepTerms {
-  const { computeMs, bubbleMs, tensorMs, exchangeMs, sendMs, reduceMs, updateMs } = parts;
+  const name = planName(split);
+  const factor = plans.find(({ plan }) => plan === name)?.factor ?? 1;
+  const { computeMs, bubbleMs, tensorMs, exchangeMs, sendMs, reduceMs, updateMs } = scaledParts(
+    parts,
+    1 / factor,
+  );
   const sent = tensorMs + exchangeMs + sendMs;
   const waits = 1 + bubbleMs / (computeMs + sent);
   return {

@@ -28,7 +28,7 @@ import {
   type Split,
 } from "./split.ts";
 import type { OpenSplit } from "./stage-bounds.ts";
-import { updateTime, type StepSetting } from "./step-time.ts";
+import { measuredFactor, updateTime, type StepSetting } from "./step-time.ts";
 
 /** A transfer alone: milliseconds a byte, and latency. */
 interface Alone {
@@ -64,10 +64,11 @@ export function stepFloorMs(split: Split, setting: StepSetting): number {
   const { site, sums } = setting;
   const of = cellsOf(split, site);
   const rings = Array.from({ length: stages }, (_, stage) => ringOfStage(split, stage, sums));
-  return (
-    Math.max(linksMs(split, { of, rings, setting }), pipelinesMs(split, { of, rings, setting })) +
-    updateTime(split, sums)
+  const flowsMs = Math.max(
+    linksMs(split, { of, rings, setting }),
+    pipelinesMs(split, { of, rings, setting }),
   );
+  return measuredFactor(split, site) * (flowsMs + updateTime(split, sums));
 }
 
 function cellsOf(split: OpenSplit, site: PlanSite): OfCells {
@@ -110,7 +111,8 @@ export function openFloorMs(
     anyRuns = Math.max(anyRuns, (microBatches * (flops + waits)) / speeds);
   }
   const filledMs = flops / fastest / -Math.expm1(stages * Math.log1p(-1 / microBatches));
-  return { anyRuns, oneRun: Math.max(anyRuns, filledMs) };
+  const factor = Math.min(1, ...(site.measured?.values() ?? []));
+  return { anyRuns: factor * anyRuns, oneRun: factor * Math.max(anyRuns, filledMs) };
 }
 
 /** Of a sample, behind any layer but the last. */

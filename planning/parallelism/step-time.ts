@@ -30,6 +30,7 @@ import {
   boundsOf,
   contextDegree,
   expertDegree,
+  planName,
   range,
   runCount,
   samplesOf,
@@ -127,7 +128,28 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
       };
   }
   const reduceMs = gradientMs(gradientTask(split, sums), site);
-  return stepOf(slowest ?? IDLE, { reduceMs, updateMs: updateTime(split, sums) });
+  const time = stepOf(slowest ?? IDLE, { reduceMs, updateMs: updateTime(split, sums) });
+  return asMeasured(time, split, site);
+}
+
+/** What measured runs say of this very plan, beside what they say of all. */
+export const measuredFactor = (split: Split, { measured }: PlanSite): number =>
+  measured?.get(planName(split)) ?? 1;
+
+export const scaledParts = (parts: StepParts, by: number): StepParts => ({
+  computeMs: by * parts.computeMs,
+  bubbleMs: by * parts.bubbleMs,
+  tensorMs: by * parts.tensorMs,
+  exchangeMs: by * parts.exchangeMs,
+  sendMs: by * parts.sendMs,
+  reduceMs: by * parts.reduceMs,
+  updateMs: by * parts.updateMs,
+});
+
+function asMeasured(time: StepTime, split: Split, site: PlanSite): StepTime {
+  const factor = measuredFactor(split, site);
+  if (factor === 1) return time;
+  return { totalMs: factor * time.totalMs, parts: scaledParts(time.parts, factor) };
 }
 
 /** Of a micro-batch, both ways, in the slowest replica. */
@@ -221,7 +243,7 @@ export function playedWithin(split: Split, setting: StepSetting, mostMoments: nu
     };
   }
   const rest = { reduceMs: totalMs - endMs, updateMs: updateTime(split, sums) };
-  return { time: stepOf(busiest, rest), moments };
+  return { time: asMeasured(stepOf(busiest, rest), split, site), moments };
 }
 
 /** The work of the busiest unit of a pipeline, and how long the pipeline takes. */

@@ -5,7 +5,7 @@ import { describe, expect, it, test } from "vitest";
 import type { KeptStep } from "../../../domain/model/step-record.ts";
 import { frameworkOn } from "../../../planning/parallelism/framework.ts";
 import { planTraining } from "../../../planning/parallelism/plan.ts";
-import { layerSums } from "../../../planning/parallelism/split.ts";
+import { layerSums, planName } from "../../../planning/parallelism/split.ts";
 import {
   correctedSite,
   learnedSite,
@@ -110,6 +110,56 @@ describe("factors", () => {
   });
 });
 
+describe("what runs say of their own plan", () => {
+  /** Of the plan that took so many times longer than predicted, where forty runs of five others took what was. */
+  const factorOf = (offs: readonly number[], other = "team-b"): number => {
+    const rest = Array.from({ length: 40 }, (_, at) => ({
+      ...kept(1_000, 0, 1_000),
+      plan: `DP ${String(2 + (at % 5))}`,
+    }));
+    const own = offs.map((off) => ({ ...kept(1_000, 0, 1_000 * off), tenant: other }));
+    return corrections([...rest, ...own]).plans.find(({ plan }) => plan === "DP 1")?.factor ?? 1;
+  };
+
+  it("is believed by half where one says it, and more the more runs do", () => {
+    expect(Math.log(factorOf([1.05], OWN)) / Math.log(1.05)).toBeCloseTo(0.5, 1);
+    const [two, many] = [factorOf([1.05, 1.05], OWN), factorOf(Array<number>(8).fill(1.05), OWN)];
+    expect(two).toBeGreaterThan(factorOf([1.05], OWN));
+    expect(many).toBeGreaterThan(two);
+    expect(many).toBeLessThan(1.05);
+  });
+
+  it("moves a plan by an eighth at most for any one report, and any tenant", () => {
+    for (const off of [1.3, 2, 7.9, 1 / 7.9])
+      for (const count of [1, 8]) {
+        const factor = factorOf(Array<number>(count).fill(off));
+        expect(Math.abs(Math.log(factor))).toBeLessThanOrEqual(0.125);
+      }
+  });
+
+  it("has the search leave a plan that ran long for one that is as good, and predicts what ran", async () => {
+    const site = siteOf(host("a", 4), host("b", 4));
+    const planOn = async (measured: ReadonlyMap<string, number>) => {
+      const answer = await planTraining({
+        ...{ model: preset("gpt2-1.3b"), site: { ...site, measured }, batch: 32 },
+        random: randomFrom(1, "plan"),
+      });
+      if (answer.kind === "blocked") throw new Error(answer.message);
+      return answer.plan;
+    };
+    const first = await planOn(new Map());
+    const long = await planOn(new Map([[planName(first.split), 1.5]]));
+    expect(planName(long.split)).not.toBe(planName(first.split));
+    expect(long.stepMs).toBeGreaterThan(first.stepMs);
+    expect(long.stepMs).toBeLessThan(1.5 * first.stepMs);
+    const short = await planOn(new Map([[planName(long.split), 0.5]]));
+    expect(planName(short.split)).toBe(planName(long.split));
+    expect(short.stepMs).toBeCloseTo(0.5 * long.stepMs, 3);
+    const sum = Object.values(short.parts).reduce((all: number, part: number) => all + part, 0);
+    expect(sum).toBeCloseTo(short.stepMs, 6);
+  });
+});
+
 describe("a corrected site", () => {
   const site = siteOf(host("a", 4), host("b", 4));
   const model = preset("gpt2-1.3b");
@@ -119,16 +169,21 @@ describe("a corrected site", () => {
     const answer = await planTraining(request);
     if (answer.kind === "blocked") throw new Error(answer.message);
     const { split, parts, stepMs } = answer.plan;
-    const terms = stepTerms(parts, NO_CORRECTIONS);
+    const terms = stepTerms({ split, parts }, NO_CORRECTIONS);
     expect(terms.computeMs + terms.communicationMs + terms.otherMs).toBeCloseTo(stepMs, 6);
     const sums = layerSums(model, frameworkOn(site));
-    const twice = { compute: 2, communication: 2, runs: 1 };
-    const played = playedStep(split, { site: correctedSite(site, twice), sums });
-    expect(played.totalMs).toBeCloseTo(2 * (stepMs - terms.otherMs) + terms.otherMs, 3);
-    // The record of a corrected prediction is that of the plain one.
-    const again = stepTerms(played.parts, twice);
-    expect(again.computeMs).toBeCloseTo(terms.computeMs, 3);
-    expect(again.communicationMs).toBeCloseTo(terms.communicationMs, 3);
+    for (const factor of [1, 1.1, 0.9]) {
+      const plans = [{ plan: planName(split), factor }];
+      const twice = { compute: 2, communication: 2, runs: 1, plans };
+      const played = playedStep(split, { site: correctedSite(site, twice), sums });
+      const doubledMs = 2 * (stepMs - terms.otherMs) + terms.otherMs;
+      expect(played.totalMs).toBeCloseTo(factor * doubledMs, 3);
+      // The record of a corrected prediction is that of the plain one.
+      const again = stepTerms({ split, parts: played.parts }, twice);
+      expect(again.computeMs).toBeCloseTo(terms.computeMs, 3);
+      expect(again.communicationMs).toBeCloseTo(terms.communicationMs, 3);
+      expect(again.otherMs).toBeCloseTo(terms.otherMs, 6);
+    }
   });
 
   test("is another subject for other layers and for other GPUs", () => {
