@@ -1,5 +1,5 @@
 /**
- * @file All plain splits of a few GPUs in several clusters that could be shorter than the best so far, by their floors (step-floor.ts), played while the work lasts.
+ * @file All plain splits of a few GPUs that could be shorter than the best so far, by their floors (step-floor.ts), played while the work lasts.
  *
  * The candidates of candidates.ts are one for each choice of degrees, by a bound that errs by some per cent. Here every micro-batch, number of runs and degree of context is one of its own, on
  * hosts in every order of their kinds, laid out by stages, by groups that share out a sequence, and by replicas. A floor that holds whatever the layers of stages says which get layers: even
@@ -29,7 +29,7 @@ import { evenBounds, isHeldEverywhere, levelledBounds } from "./stage-bounds.ts"
 import { memoryModes } from "./stage-memory.ts";
 import { openFloorMs, stepFloorMs } from "./step-floor.ts";
 
-/** Sites of more GPUs, and single clusters, are searched by their bounds. */
+/** Sites of more GPUs are searched by their bounds. */
 const MOST_GPUS = 32;
 /** Of played steps: moments × units. */
 const PLAYED_WORK = 5e6;
@@ -39,9 +39,8 @@ const LOOKED_WORK = 4e6;
 const LOOK = 8;
 const LAYERS = 4;
 
-export const hasFewInClusters = ({ hosts }: PlanSite): boolean =>
-  hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0) <= MOST_GPUS &&
-  new Set(hosts.map(({ cluster }) => cluster)).size > 1;
+export const hasFewGpus = ({ hosts }: PlanSite): boolean =>
+  hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0) <= MOST_GPUS;
 
 /** `known` and all that could be shorter than its best: those that were played with their steps, the others with their bounds; shortest first. */
 export function playedFurther(

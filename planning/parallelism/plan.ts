@@ -31,7 +31,7 @@ import {
 } from "./candidates.ts";
 import { onFirstHosts } from "./first-hosts.ts";
 import { frameworkOn } from "./framework.ts";
-import { hasFewInClusters, playedFurther } from "./further-splits.ts";
+import { hasFewGpus, playedFurther } from "./further-splits.ts";
 import { withKickedLayers } from "./kicked-layers.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
 import { shortfall } from "./plan-shortfall.ts";
@@ -126,7 +126,7 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     }
   const programmes: ("optimal" | "feasible")[] = [];
   const sorted = [...byDegrees.values()].sort(byTime);
-  const isFew = hasFewInClusters(site);
+  const isFew = hasFewGpus(site);
   const again = isFew && !hasUnlikeHosts(site) ? 0 : FINALISTS;
   const arranged: Candidate[] = [];
   for (const finalist of sorted.slice(0, again)) {

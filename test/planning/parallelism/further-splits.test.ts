@@ -1,4 +1,4 @@
-/** @file Plans of a few GPUs in several clusters: found among all plain splits, whatever the work; nothing that is not played is lost or taken for shorter than it is. */
+/** @file Plans of a few GPUs: found among all plain splits, whatever the work; nothing that is not played is lost or taken for shorter than it is. */
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
