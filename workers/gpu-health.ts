@@ -8,6 +8,7 @@ import {
   GPU_CHECK_EVERY_MS,
   type GpuCheck,
   type GpuVerdict,
+  type PlacedGpu,
 } from "../agent/health/gpu-check.ts";
 import { GPU_FAULT, keepChecking, type HealthCheckPorts } from "../agent/health/health-checks.ts";
 import { launchFault, type FindLaunchFault } from "../agent/health/launch-fault.ts";
@@ -18,6 +19,9 @@ import { askDriver, driverView, type DriverView } from "../agent/system/gpu-driv
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
 import { openXidLog } from "../agent/system/xid-log.ts";
+import type { HostId } from "../domain/values/ids.ts";
+import type { ServedHost } from "./host-resources.ts";
+import { placeAnew } from "./placed-hosts.ts";
 import { packageRoot } from "./server/package-root.ts";
 
 export const ownDriver = (): DriverView => driverView(process.env, packageRoot());
@@ -36,6 +40,8 @@ export interface GpuRounds {
 export async function checkGpus(
   served: readonly AgentHost[],
   told: Omit<HealthCheckPorts, "runCheck"> & {
+    /** How a host's GPUs are found in an answer of the driver. */
+    readonly setupOf: (host: HostId) => Pick<ServedHost, "gpusIn">;
     readonly drainGpus: (out: ReadonlyMap<number, string>, reason: string) => Promise<void>;
     readonly onRounds: (rounds: GpuRounds) => void;
   },
@@ -47,8 +53,13 @@ export async function checkGpus(
     openXidLog(view, { clock, onNote: (note) => onNote(`${KERNEL_LOG} is not read; ${note}`) });
   closing.addEventListener("abort", () => log.close(), { once: true });
   const check = createGpuCheck({
-    ...{ clock, onNote, places: placesOf(served) },
-    query: () => textOf(view, ["-q", "-x"]),
+    ...{ clock, onNote, gpus: () => placedIn(served) },
+    query: async () => {
+      const answer = await textOf(view, ["-q", "-x"]);
+      for (const host of answer === undefined ? [] : served)
+        await placeAnew(host, told.setupOf(host.id), { answer: answer ?? "", onNote });
+      return answer;
+    },
     links: () => textOf(view, ["nvlink", "--status"]),
     linkErrors: () => textOf(view, ["nvlink", "--errorcounters"]),
     readLog: () => log.read(),
@@ -74,15 +85,27 @@ export async function checkGpus(
   );
 }
 
-/** Whole GPUs, also of instances of MIG. */
-const placesOf = (served: readonly AgentHost[]): ReadonlyMap<string, number> =>
-  new Map(
-    served.flatMap(({ gpus = [] }) =>
-      gpus.flatMap(({ busId, index, gpu = index }) =>
-        busId === undefined ? [] : [[busId, gpu] as const],
-      ),
-    ),
-  );
+/** Whole GPUs, also of instances of MIG; those that are gone last, since another one may be at their bus address. None where no host knows its GPUs. */
+export function placedIn(
+  served: readonly Pick<AgentHost, "gpus" | "gpuCount">[],
+): readonly PlacedGpu[] {
+  return served.flatMap(({ gpus = [], gpuCount }) => {
+    const known = gpus.map(({ index, gpu, uuid, busId, isGone }): PlacedGpu => ({
+      place: gpu ?? index,
+      ...(isGone !== true && busId !== undefined && { busId }),
+      ...(gpu === undefined && { uuid }),
+      ...(isGone === true && { goneText: `GPU ${uuid} is gone` }),
+    }));
+    // Of instances of MIG such a place has no number that the driver's answers could name.
+    const isWhole = gpus.length > 0 && gpus.every(({ gpu }) => gpu === undefined);
+    const never = isWhole ? Math.max(0, gpuCount - gpus.length) : 0;
+    const text = `the machine shows ${gpus.length} of ${gpuCount} GPUs`;
+    return [
+      ...known,
+      ...Array.from({ length: never }, (_, at) => ({ place: gpus.length + at, goneText: text })),
+    ];
+  });
+}
 
 /** What is out of service, and what jobs leave. */
 const scopeOf = ({ out, gpus }: Extract<GpuVerdict, { readonly kind: "failed" }>): string =>
@@ -97,7 +120,7 @@ export const faultFinder =
       mostMs,
       closing,
     }: {
-      readonly hostGpus: readonly HostGpu[];
+      readonly hostGpus: () => readonly HostGpu[];
       readonly mostMs: number;
       readonly closing: AbortSignal;
     },
@@ -106,7 +129,9 @@ export const faultFinder =
     const looking = rounds();
     if (looking === undefined) return undefined;
     const { faultsSince } = looking.check;
-    const found = launchFault({ hostGpus, own }, startedAtMs, { clock: nodeClock, faultsSince });
+    const found = launchFault({ hostGpus: hostGpus(), own }, startedAtMs, {
+      ...{ clock: nodeClock, faultsSince },
+    });
     if (found !== undefined)
       await Promise.race([looking.again(), nodeClock.pause(mostMs, closing)]);
     return found;

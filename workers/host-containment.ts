@@ -22,9 +22,10 @@ export function hostContainment(
 ): { readonly containment: Containment; readonly word: string } {
   const found = findContainment(containers);
   const hasIds = hosts.every(({ gpus = [] }) => gpus.length > 0);
-  const hasDevices = hosts.every(({ gpus = [] }) =>
-    gpus.every(({ devices }) => devices.length > 0),
-  );
+  const hasDevices = hosts.every(({ gpus = [] }) => {
+    const shown = gpus.filter(({ isGone }) => isGone !== true);
+    return shown.length > 0 && shown.every(({ devices }) => devices.length > 0);
+  });
   const containment = hasIds && hasDevices ? withGpuWall(found, { native }) : found;
   return { containment, word: containmentWord(containment, hasIds) };
 }

@@ -82,7 +82,7 @@ export interface HealthSetup {
   readonly health?: HealthRules;
   readonly client: Client;
   readonly fleet: string;
-  readonly hosts: readonly Pick<ServedHost, "id" | "gpuCount" | "gpus">[];
+  readonly hosts: readonly Pick<ServedHost, "id" | "gpuCount" | "gpus" | "gpusIn">[];
   /** With less room on its disk a host refuses launches. */
   readonly minFreeBytes: number;
   readonly onNote?: (note: string) => void;
@@ -105,7 +105,10 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
   const hosts = setup.hosts.map(({ id }) => id);
   const rows = new Map<HostId, readonly FastFailure[]>();
   const fleet = fleetOrders(setup);
-  const use = hasMachine(setup) ? watchUse(setup, closing) : () => undefined;
+  const opened = new Map<HostId, AgentHost>();
+  const gpusNow = (host: HostId): readonly HostGpu[] =>
+    opened.get(host)?.gpus ?? hostGpusOf(host, setup);
+  const use = hasMachine(setup) ? watchUse(setup, { closing, gpusNow }) : () => undefined;
   const drainOpen = async (reason: string): Promise<void> => {
     const seen = await fleet.look();
     await fleet.drain(
@@ -113,6 +116,8 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
       reason,
     );
   };
+  const setupOf = (host: HostId): Pick<ServedHost, "gpusIn"> =>
+    setup.hosts.find(({ id }) => id === host) ?? {};
   let ended = 0;
   let gpus: GpuRounds | undefined;
   const undrain = async (of: readonly HostId[], prefix: string): Promise<void> => {
@@ -135,7 +140,8 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     const seen = await fleet.look();
     if (seen.rules < GPU_DRAIN_RULES) return drainOpen(reason);
     const of = beginningOf(GPU_FAULT);
-    const orders = gpuOrders(asDescribed(setup.hosts, seen.gpuCounts), seen.hosts, { out, of });
+    const placed = setup.hosts.map((host) => ({ ...host, gpus: gpusNow(host.id) }));
+    const orders = gpuOrders(asDescribed(placed, seen.gpuCounts), seen.hosts, { out, of });
     await fleet.drain(orders.drainHosts, reason);
     for (const { gpus, why } of orders.drain)
       await fleet.drainGpus([gpus], `${of}${instantText(nodeClock.nowMs())}: ${why}`);
@@ -172,7 +178,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     beat: () => withLeft(use(), left),
     on: (host) => ({
       findFault: faultFinder(() => gpus, {
-        hostGpus: hostGpusOf(host, setup),
+        hostGpus: () => gpusNow(host),
         mostMs: CALL_MS,
         closing,
       }),
@@ -202,13 +208,21 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         ...{ clock: nodeClock, closing, onNote },
         ...{ drain: drainOpen, undrain: endDrains, ended: () => ended },
       };
+      for (const host of served) opened.set(host.id, host);
       if (health === undefined) return;
       void rests.endOld(hosts);
       await Promise.all([
         checkByProgram(health.check, told),
         checkDisks(served, setup.minFreeBytes, told),
         ...(hasGpus(setup)
-          ? [checkGpus(served, { ...told, drainGpus, onRounds: (rounds) => (gpus = rounds) })]
+          ? [
+              checkGpus(served, {
+                ...told,
+                drainGpus,
+                setupOf,
+                onRounds: (rounds) => (gpus = rounds),
+              }),
+            ]
           : []),
       ]);
     },
@@ -259,10 +273,20 @@ const hasGpus = ({ health, hosts }: HealthSetup): boolean =>
 const hasMachine = ({ health, hosts }: HealthSetup): boolean =>
   health?.isGpuChecked === true && hosts.some(({ gpus }) => gpus !== undefined);
 
-function watchUse({ hosts }: HealthSetup, closing: AbortSignal): HealthWatch["beat"] {
+function watchUse(
+  { hosts }: HealthSetup,
+  {
+    closing,
+    gpusNow,
+  }: {
+    readonly closing: AbortSignal;
+    readonly gpusNow: (host: HostId) => readonly HostGpu[];
+  },
+): HealthWatch["beat"] {
   const view = ownDriver();
   return watchGpuUse({
     ...{ clock: nodeClock, closing, hosts },
+    uuidsOf: (host) => gpusNow(host).map(({ uuid }) => uuid),
     askDriver: () => textOf(view, GPU_USE_WORDS),
     askTensor: () => askProgram(view.path, ["dcgmi", ...TENSOR_WORDS]),
   });

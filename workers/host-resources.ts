@@ -21,8 +21,12 @@ export interface ServedHost {
   readonly gpuCount: number;
   /** What its launches share; by default only what a job asks for is limited. */
   readonly resources?: HostResources;
-  /** What the machine's driver shows of its GPUs, by their indices; absent where they are made up. */
+  /** What the machine's driver shows of its GPUs; absent where they are made up. */
   readonly gpus?: readonly HostGpu[];
+  /** As the fleet describes them. */
+  readonly gpuType?: string;
+  /** The same as `gpus` by a later answer of the driver to `-q -x`. Fails where that is none. */
+  readonly gpusIn?: (answer: string) => Promise<readonly HostGpu[]>;
   /** What it keeps of the weights of served models, in its memory; absent: nothing. */
   readonly weightsBytes?: number;
 }

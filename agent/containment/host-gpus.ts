@@ -6,7 +6,7 @@
  */
 
 export interface HostGpu {
-  /** In PCI order, as leases count. */
+  /** Its place, as leases count: that of the PCI order in which the host has first seen its GPUs (`placed-gpus.ts`). */
   readonly index: number;
   readonly uuid: string;
   /** As the driver names it in the kernel log (`xid.ts`); of an instance of MIG that of its GPU. */
@@ -17,6 +17,8 @@ export interface HostGpu {
   readonly nodes: readonly string[];
   /** Major and minor number of each device by which it can be opened: `195:3`, `226:128`. */
   readonly devices: readonly string[];
+  /** The machine does not show it now; its place is nobody's meanwhile. */
+  readonly isGone?: true;
 }
 
 /** The value of CUDA_VISIBLE_DEVICES for these GPUs: ids, or indices where the machine does not say the id of each. */

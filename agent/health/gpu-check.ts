@@ -2,8 +2,9 @@
  * @file Whether the machine's GPUs are sound: by the driver's answer, and by what it writes to the kernel log.
  *
  * The log is read in every round, the driver is asked once a minute and whenever the log tells of a hardware fault. Such a fault counts for
- * `HOLD_MS` after it was written; then the driver's answer alone decides. Faults of applications drain nothing. A driver that does not answer, or no
- * longer shows a GPU that it has shown, is a fault of all of the machine. An NVLink that was up since the agent's start and is down keeps new work away.
+ * `HOLD_MS` after it was written; then the driver's answer alone decides. Faults of applications drain nothing. A driver that does not answer is
+ * a fault of all of the machine. A GPU of the hosts that it does not show is out alone; where nobody knows the hosts' GPUs, one that it has shown and no longer shows is
+ * a fault of all. An NVLink that was up since the agent's start and is down keeps new work away.
  */
 
 import { parseGpuFaults, type GpuCondition } from "../../domain/fleet/gpu-faults.ts";
@@ -21,8 +22,8 @@ import type { KernelRecord } from "../system/kernel-log.ts";
 
 export interface GpuCheckPorts {
   readonly clock: Clock;
-  /** Of each GPU, by its bus address, as the agent's hosts count them; empty where that is not known, and the order of the driver's answer counts. */
-  readonly places: ReadonlyMap<string, number>;
+  /** Those of the agent's hosts, as they count them now; empty where that is not known, and the order of the driver's answer counts. */
+  gpus(): readonly PlacedGpu[];
   /** The driver's answer to `-q -x`; undefined where there is no driver. Fails where it does. */
   query(): Promise<string | undefined>;
   /** The answer of `nvidia-smi nvlink --status`, which not every driver has. */
@@ -31,6 +32,15 @@ export interface GpuCheckPorts {
   linkErrors(): Promise<string | undefined>;
   readLog(): readonly KernelRecord[];
   readonly onNote: (note: string) => void;
+}
+
+export interface PlacedGpu {
+  readonly place: number;
+  readonly busId?: string;
+  /** Of a whole GPU, which is known by it wherever it is. */
+  readonly uuid?: string;
+  /** What no look at whole GPUs shows, as an instance of MIG that is not there. */
+  readonly goneText?: string;
 }
 
 export type GpuVerdict =
@@ -71,13 +81,15 @@ interface HeldXid extends XidWord {
 interface Seen {
   readonly atMs: number;
   readonly conditions: readonly GpuCondition[];
+  /** Nobody says which GPUs there are. */
+  readonly isWithoutDriver?: boolean;
   /** Why there is no answer. */
   readonly failure?: string;
 }
 
 export function createGpuCheck({
   clock,
-  places,
+  gpus,
   query,
   links,
   linkErrors,
@@ -114,7 +126,7 @@ export function createGpuCheck({
       seen = withLinks(asked, { most, now });
     }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
-    return verdictOf(seen, held, { known, placed: places });
+    return verdictOf(seen, held, { known, placed: gpus() });
   };
   return {
     look,
@@ -163,7 +175,7 @@ async function ask(query: GpuCheckPorts["query"], atMs: number): Promise<Seen> {
     const conditions = answer === undefined ? [] : parseGpuFaults(answer);
     return conditions === undefined
       ? { atMs, conditions: [], failure: "the driver gives an answer of another form" }
-      : { atMs, conditions };
+      : { atMs, conditions, isWithoutDriver: answer === undefined };
   } catch (error) {
     const [line = ""] = (error instanceof Error ? error.message : String(error)).split("\n");
     return { atMs, conditions: [], failure: `the driver does not answer: ${line}` };
@@ -179,20 +191,16 @@ const withLinks = (seen: Seen, links: { readonly most: LinksUp; readonly now: Li
 });
 
 function verdictOf(
-  { conditions, failure }: Seen,
+  { conditions, failure, isWithoutDriver = false }: Seen,
   held: readonly HeldXid[],
-  {
-    known,
-    placed,
-  }: { readonly known: readonly string[]; readonly placed: GpuCheckPorts["places"] },
+  { known, placed }: { readonly known: readonly string[]; readonly placed: readonly PlacedGpu[] },
 ): GpuVerdict {
-  const answered = new Map(conditions.map(({ busId }, place) => [busId, place]));
-  // An answer without one of the GPUs would move the others' places.
-  const places = placed.size > 0 ? placed : answered;
-  const missing = failure === undefined ? known.filter((busId) => !answered.has(busId)) : [];
+  const places = placesIn(conditions, placed);
+  const missing =
+    failure === undefined ? goneIn(conditions, { known, placed, isWithoutDriver }) : [];
   const broken: readonly Found[] = [
     ...(failure === undefined ? [] : [{ text: failure, place: undefined }]),
-    ...missing.map((busId) => ({ text: `GPU ${busId} is gone`, place: undefined })),
+    ...missing,
     ...held.map(({ busId, xid }) => ({
       text: `GPU ${busId}: ${xidText(xid)}`,
       place: places.get(busId),
@@ -221,6 +229,52 @@ function verdictOf(
     gpus: named.length < broken.length ? "all" : [...new Set(named)].sort((a, b) => a - b),
     out: outOf(found),
   };
+}
+
+/** By bus address, as the kernel's log names them. */
+function placesIn(
+  conditions: readonly GpuCondition[],
+  placed: readonly PlacedGpu[],
+): ReadonlyMap<string, number> {
+  // An answer without one of the GPUs would move the others' places.
+  if (placed.length === 0) return new Map(conditions.map(({ busId }, place) => [busId, place]));
+  const places = new Map(placed.flatMap(({ busId, place }) => (busId ? [[busId, place]] : [])));
+  for (const { busId, uuid } of conditions) {
+    const own = placed.find((each) => each.uuid !== undefined && each.uuid === uuid);
+    if (own !== undefined) places.set(busId, own.place);
+  }
+  return places;
+}
+
+function goneIn(
+  conditions: readonly GpuCondition[],
+  {
+    known,
+    placed,
+    isWithoutDriver,
+  }: {
+    readonly known: readonly string[];
+    readonly placed: readonly PlacedGpu[];
+    readonly isWithoutDriver: boolean;
+  },
+): readonly Found[] {
+  const busIds = new Set(conditions.map(({ busId }) => busId));
+  const uuids = new Set(conditions.map(({ uuid }) => uuid));
+  if (placed.length === 0)
+    return known.flatMap((busId) =>
+      busIds.has(busId) ? [] : [{ text: `GPU ${busId} is gone`, place: undefined }],
+    );
+  const seen = new Set<number>();
+  return placed.flatMap(({ place, busId, uuid, goneText }): readonly Found[] => {
+    // Instances of one GPU share its place.
+    if (seen.has(place)) return [];
+    seen.add(place);
+    if (goneText !== undefined) return [{ text: goneText, place }];
+    if (isWithoutDriver) return [];
+    const isShown = uuid === undefined ? busId && busIds.has(busId) : uuids.has(uuid);
+    if (isShown !== false) return [];
+    return [{ text: `GPU ${uuid ?? String(busId)} is gone`, place }];
+  });
 }
 
 interface Found {

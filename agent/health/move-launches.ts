@@ -7,8 +7,9 @@
 
 import { maskOf } from "../../lib/bits.ts";
 import { hostGpusOn } from "../containment/host-gpus.ts";
-import { maskOn, type AgentHost } from "../runs/agent-host.ts";
+import type { AgentHost } from "../runs/agent-host.ts";
 import { unfinishedRuns } from "../presence/presence-report.ts";
+import { placesOf } from "../runs/own-gpus.ts";
 import { stopRun } from "../runs/run-end.ts";
 import { tellFault } from "../runs/told-fault.ts";
 
@@ -29,8 +30,10 @@ export async function moveLaunches(
     const what = gpus === "all" ? host.id : `a GPU of ${host.id}`;
     const broken = gpus === "all" ? -1 : maskOf(hostGpusOn(host.gpus, gpus));
     return unfinishedRuns(host).flatMap((run) => {
-      const order = run.stored?.order;
-      if (order === undefined || (maskOn(order) & broken) === 0) return [];
+      const { stored } = run;
+      if (stored === undefined) return [];
+      if (gpus !== "all" && (maskOf(placesOf(host, stored)) & broken) === 0) return [];
+      const { order } = stored;
       onNote(`${host.id}: ${order.jobId} leaves it: ${reason}`);
       const ask = {
         reason: `${what} is out of service (${reason}); ${order.jobName} goes on elsewhere`,

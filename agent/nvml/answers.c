@@ -167,8 +167,11 @@ void say_use(const struct nvml *nvml) {
     else fputs("[N/A], ", stdout);
     if (has_memory(nvml, gpu, &memory)) printf("%llu, %llu, ", memory.used / MIB, memory.total / MIB);
     else fputs("[N/A], [N/A], ", stdout);
-    if (HAS(nvml, power, gpu, &milliwatts)) printf("%.2f\n", milliwatts / 1000.0);
-    else puts("[N/A]");
+    if (HAS(nvml, power, gpu, &milliwatts)) printf("%.2f", milliwatts / 1000.0);
+    else fputs("[N/A]", stdout);
+    char uuid[NVML_TEXT];
+    text_of(nvml->uuid, gpu, uuid);
+    printf(", %s\n", uuid);
   }
 }
 

@@ -72,7 +72,7 @@ static const struct {
 } ANSWERS[] = {
     {"-q -x", say_gpus},
     {"-L", say_list},
-    {"--query-gpu=utilization.gpu,memory.used,memory.total,power.draw --format=csv,noheader,nounits", say_use},
+    {"--query-gpu=utilization.gpu,memory.used,memory.total,power.draw,uuid --format=csv,noheader,nounits", say_use},
     {"--query-compute-apps=gpu_uuid,pid --format=csv,noheader", say_computing},
     {"nvlink --status", say_links},
     {"nvlink --errorcounters", say_link_errors},

@@ -38,8 +38,8 @@ export interface AgentHost {
   readonly containment: Containment;
   /** What launches share in proportion to their GPUs. */
   readonly resources: HostResources;
-  /** By their indices; none where the machine's driver shows none, or the host's GPUs are made up. */
-  readonly gpus?: readonly HostGpu[];
+  /** By their places; none where the machine's driver shows none, or the host's GPUs are made up. Others from the look on that finds others. */
+  gpus?: readonly HostGpu[];
   /** Where services leave the weights of their models; absent: nowhere. */
   readonly weights?: WeightsPool;
   /** Names this host of this fleet among all that agents of the machine serve. */

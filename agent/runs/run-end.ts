@@ -9,7 +9,7 @@
  */
 
 import type { CheckpointMark, RunReport } from "../../protocol/agent-contract.ts";
-import { maskOn, type AgentHost } from "./agent-host.ts";
+import type { AgentHost } from "./agent-host.ts";
 import { groupsOf, readContainer, type Container } from "../containment/container.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
@@ -20,7 +20,7 @@ import { readSteps } from "../folder/steps-file.ts";
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { lastLines } from "../shim/log-reader.ts";
-import { gpuIds } from "./rank-environment.ts";
+import { placesOf } from "./own-gpus.ts";
 import { failure } from "../system/failures.ts";
 import { endShim, killAll, removeGroups, terminate } from "./process-end.ts";
 import { neverStarted, runReport, type Facts } from "./run-report.ts";
@@ -161,14 +161,15 @@ function clearRun(host: AgentHost, run: LocalRun): Promise<void> {
   return run.clearing;
 }
 
-async function runEpilogue({ id, checkLease }: AgentHost, run: LocalRun): Promise<void> {
+async function runEpilogue(host: AgentHost, run: LocalRun): Promise<void> {
+  const { id, checkLease } = host;
   const { stored, leaseId } = run;
   if (checkLease === undefined || stored === undefined) return;
   const { order } = stored;
   const phase = phaseOf(run);
   const { kind } = await checkLease("epilogue", {
     order,
-    gpus: gpuIds(maskOn(order)),
+    gpus: placesOf(host, stored),
     ...("shim" in phase && { supervisor: phase.shim }),
   });
   if (kind === "called-off")
@@ -180,16 +181,17 @@ async function runEpilogue({ id, checkLease }: AgentHost, run: LocalRun): Promis
 
 /** Of a launch that has completed nobody asks: every rank of it has ended with 0. */
 async function faultUnder(
-  { findFault }: AgentHost,
+  host: AgentHost,
   { stored }: LocalRun,
   phase: FinalPhase,
 ): Promise<Facts["fault"]> {
   const { startedAtMs, ranks = [] } = ("status" in phase && phase.status) || {};
+  const { findFault } = host;
   if (findFault === undefined || stored === undefined || startedAtMs === undefined)
     return undefined;
   const isGood =
     stored.order.taskBatch === undefined && ranks.every(({ end }) => end?.exitCode === 0);
-  return isGood ? undefined : await findFault(gpuIds(maskOn(stored.order)), startedAtMs);
+  return isGood ? undefined : await findFault(placesOf(host, stored), startedAtMs);
 }
 
 /** Counted in the group, which stays until the report is written: whoever settles after a crash reads the same. */

@@ -1,7 +1,7 @@
 /**
  * @file Where an agent keeps its lasting state, below its state folder:
  *
- *     <state>/<fleet>/hosts/<cluster>/<host>/   agent.lock, epoch, tokens.json, contact.json, refuse
+ *     <state>/<fleet>/hosts/<cluster>/<host>/   agent.lock, epoch, tokens.json, contact.json, gpus.json, refuse
  *     <state>/<fleet>/hosts/<cluster>/<host>/leases/<lease>/   one launch, see launch-files.ts
  *     <state>/<fleet>/jobs/<job>/checkpoints/   shared by all hosts that share the state folder
  *
@@ -19,6 +19,7 @@ export interface HostLayout {
   readonly lock: string;
   readonly epoch: string;
   readonly tokens: string;
+  readonly gpus: string;
   readonly refuse: string;
   readonly leases: string;
   leaseDir(lease: LeaseId): string;
@@ -45,6 +46,7 @@ export function hostLayout(files: Files, { stateDir, fleet, id }: HostPlace): Ho
     lock: join(dir, "agent.lock"),
     epoch: join(dir, "epoch"),
     tokens: join(dir, "tokens.json"),
+    gpus: join(dir, "gpus.json"),
     refuse: join(dir, "refuse"),
     leases,
     leaseDir: (lease) => join(leases, folderName(lease)),

@@ -14,6 +14,8 @@ export interface GpuUsePorts {
   readonly clock: Clock;
   readonly closing: AbortSignal;
   readonly hosts: readonly { readonly id: HostId; readonly gpuCount: number }[];
+  /** The ids of a host's GPUs by their places; none where nobody knows them, and the order of the driver's answer counts. */
+  uuidsOf?(host: HostId): readonly string[];
   /** The answer to `GPU_USE_WORDS`; undefined where there is no driver. May fail. */
   askDriver(): Promise<string | undefined>;
   /** The answer to `TENSOR_WORDS`; undefined where there is no DCGM. May fail. */
@@ -22,11 +24,14 @@ export interface GpuUsePorts {
 
 interface Look {
   readonly atMs: number;
-  readonly gpus: readonly (Sample | undefined)[];
+  /** In the driver's order. */
+  readonly gpus: readonly Sample[];
 }
 
-interface Sample extends GpuReading {
+interface Sample extends Partial<GpuReading> {
   readonly tensor?: number;
+  /** The GPU's id, else its number in the driver's order. */
+  readonly key: string;
 }
 
 export const LOOK_EVERY_MS = 10_000;
@@ -38,23 +43,26 @@ const STALE_MS = 60_000;
 
 /** The answer is what the next heartbeat tells; undefined while there is nothing. */
 export function watchGpuUse(ports: GpuUsePorts): () => PresenceBeat | undefined {
-  const { clock, closing, hosts } = ports;
-  const usedAtMs = new Map<number, number>();
+  const { clock, closing, hosts, uuidsOf = () => [] } = ports;
+  const usedAtMs = new Map<string, number>();
   let looks: readonly Look[] = [];
 
   const look = async (): Promise<number> => {
     const [answer, tensor] = await Promise.all([ports.askDriver(), tensorOf(ports)]);
     if (answer === undefined) return WITHOUT_DRIVER_MS;
     const atMs = clock.elapsedMs();
-    const gpus = parseGpuUse(answer).map((reading, gpu) => {
-      const share = tensor[gpu];
-      return reading && { ...reading, ...(share !== undefined && { tensor: share }) };
+    const readings = parseGpuUse(answer);
+    // DCGM counts by numbers of its own once a GPU is gone.
+    const isSameCount = tensor.length <= readings.length;
+    const gpus = readings.map((reading, at): Sample => {
+      const share = isSameCount ? tensor[at] : undefined;
+      const key = reading?.uuid ?? String(at);
+      return { ...reading, key, ...(share !== undefined && { tensor: share }) };
     });
     // What nobody saw may have been work.
     const isGap = atMs - (looks.at(-1)?.atMs ?? atMs) > STALE_MS;
-    gpus.forEach((reading, gpu) => {
-      if (isGap || !usedAtMs.has(gpu) || (reading?.use ?? 1) >= IDLE_BELOW) usedAtMs.set(gpu, atMs);
-    });
+    for (const { key, use = 1 } of gpus)
+      if (isGap || !usedAtMs.has(key) || use >= IDLE_BELOW) usedAtMs.set(key, atMs);
     looks = [...looks, { atMs, gpus }].slice(-MEAN_OF);
     return LOOK_EVERY_MS;
   };
@@ -71,15 +79,20 @@ export function watchGpuUse(ports: GpuUsePorts): () => PresenceBeat | undefined 
     const fresh = looks.filter(({ atMs }) => nowMs - atMs < STALE_MS);
     const last = fresh.at(-1);
     if (last === undefined) return undefined;
-    const gpus = last.gpus.map((_, gpu) =>
+    const said = new Set(last.gpus.map(({ key }) => key));
+    const reportOn = (key: string): GpuUse | null =>
       reportOf(
-        fresh.flatMap((one) => one.gpus[gpu] ?? []),
-        last.atMs - (usedAtMs.get(gpu) ?? last.atMs),
-      ),
-    );
-    return {
-      use: Object.fromEntries(hosts.map(({ id, gpuCount }) => [id, gpus.slice(0, gpuCount)])),
+        said.has(key) ? fresh.flatMap(({ gpus }) => gpus.filter((each) => each.key === key)) : [],
+        last.atMs - (usedAtMs.get(key) ?? last.atMs),
+      );
+    const useOf = ({ id, gpuCount }: (typeof hosts)[number]): readonly (GpuUse | null)[] => {
+      const uuids = uuidsOf(id);
+      // A driver that says no ids is taken by its order.
+      const isById = uuids.some((uuid) => said.has(uuid));
+      const keys = isById ? uuids : last.gpus.map(({ key }) => key);
+      return keys.slice(0, gpuCount).map(reportOn);
     };
+    return { use: Object.fromEntries(hosts.map((host) => [host.id, useOf(host)])) };
   };
 }
 

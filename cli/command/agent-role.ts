@@ -9,15 +9,20 @@ import type { NativeConnection } from "@temporalio/worker";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { driverView } from "../../agent/system/gpu-driver.ts";
+import { driverView, type DriverView } from "../../agent/system/gpu-driver.ts";
 import { gpuNodes, namedGpus } from "../../agent/system/gpu-nodes.ts";
 import { isDivided, migNodes } from "../../agent/system/mig-nodes.ts";
 import type { HostGpu } from "../../agent/containment/host-gpus.ts";
-import { machineDevices, type MachineDevices } from "../../agent/system/machine-devices.ts";
+import {
+  machineDevices,
+  withInstances,
+  type MachineDevices,
+} from "../../agent/system/machine-devices.ts";
 import { asked } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
 import { differenceText, machineDifferences } from "../../domain/fleet/machine-differences.ts";
+import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
 import { clusterId } from "../../domain/values/ids.ts";
 import { tellLinkMonitor } from "../../workers/fleet-notice.ts";
 import { readHealthRules } from "../../workers/health-file.ts";
@@ -63,9 +68,8 @@ export async function runAgentRole(
   try {
     const shape = await fleetShape(context, native, role);
     const { cluster, hosts } = hostsToServe(shape, fleet, settings);
-    const shown = cluster.isSimulated
-      ? undefined
-      : await machineDevices(driverView(context.io.env, packageRoot()));
+    const view = driverView(context.io.env, packageRoot());
+    const shown = cluster.isSimulated ? undefined : await machineDevices(view);
     const differences = differencesHere(hosts, shown);
     for (const each of differences)
       logger.warn({ difference: each }, `not as in the fleet file: ${differenceText(each)}`);
@@ -82,7 +86,11 @@ export async function runAgentRole(
         gpuCount: host.gpuCount,
         resources: hostResources(host, cluster),
         weightsBytes: hostWeightsBytes(host, cluster),
-        ...(shown !== undefined && { gpus: gpusOf(host, shown) }),
+        gpuType: host.gpuType,
+        ...(shown !== undefined && {
+          gpus: gpusOf(host, shown.gpus),
+          gpusIn: (answer) => gpusIn(host, answer, view),
+        }),
       })),
       stateDir: stateRoot(context.io.env),
       trust,
@@ -147,7 +155,17 @@ function differencesHere(
   return shown === undefined || host === undefined ? [] : machineDifferences(host, shown);
 }
 
-function gpusOf({ gpuType }: HostShape, { gpus }: MachineDevices): readonly HostGpu[] {
+async function gpusIn(
+  host: HostShape,
+  answer: string,
+  view: DriverView,
+): Promise<readonly HostGpu[]> {
+  const gpus = parseDeviceQuery(answer);
+  if (gpus === undefined) throw new Error("the driver gives an answer of another form");
+  return gpusOf(host, await withInstances(gpus, view));
+}
+
+function gpusOf({ gpuType }: HostShape, gpus: readonly MachineGpu[]): readonly HostGpu[] {
   const whole = gpuNodes();
   if (isDivided(gpus)) return migNodes(gpus, whole, { type: gpuType });
   return whole.length > 0 ? whole : namedGpus(gpus);

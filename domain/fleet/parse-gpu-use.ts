@@ -1,11 +1,12 @@
 /**
  * @file Reads how much each GPU of a machine is used: the driver's answer to `GPU_USE_WORDS`, and DCGM's to `TENSOR_WORDS`.
  *
- * Both answer in the driver's order. What one does not say of a GPU (`[N/A]`, as of memory that is the machine's) is absent.
+ * Both answer in the driver's order; the driver with each GPU's id, since its order has no gaps for those that are gone. What one does not say of a GPU (`[N/A]`, as of memory that is the machine's) is absent.
  */
 
 /** Of one GPU at one instant. Shares are from 0 to 1. */
 export interface GpuReading {
+  readonly uuid?: string;
   /** Of the last second or less: the part in which a kernel ran. */
   readonly use: number;
   readonly memoryMiB?: number;
@@ -15,7 +16,7 @@ export interface GpuReading {
 
 /** To `nvidia-smi`: the form that its makers keep for scripts. */
 export const GPU_USE_WORDS = [
-  "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw",
+  "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw,uuid",
   "--format=csv,noheader,nounits",
 ] as const;
 
@@ -28,9 +29,12 @@ export function parseGpuUse(answer: string): readonly (GpuReading | undefined)[]
     .split("\n")
     .filter((line) => line.includes(","))
     .map((line) => {
-      const [use, memoryMiB, memoryOfMiB, watts] = line.split(",").map(amountOf);
+      const values = line.split(",");
+      const [use, memoryMiB, memoryOfMiB, watts] = values.map(amountOf);
+      const uuid = values[4]?.trim() ?? "";
       if (use === undefined || use > 100) return undefined;
       return {
+        ...(uuid.startsWith("GPU-") && { uuid }),
         use: use / 100,
         ...(memoryMiB !== undefined && { memoryMiB }),
         ...(memoryOfMiB !== undefined && { memoryOfMiB }),

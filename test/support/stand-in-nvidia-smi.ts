@@ -85,7 +85,12 @@ export const migUuid = (gpu: number, index: number): string =>
   `MIG-0000000${gpu}-aaaa-bbbb-cccc-00000000000${index}`;
 
 const useLines = (gpus: readonly StandInGpu[]): string =>
-  gpus.map(({ use = "0, 4, 81559, 70.12" }) => `${use}\n`).join("");
+  gpus
+    .map(
+      ({ use = "0, 4, 81559, 70.12" }, at) =>
+        `${use}, GPU-0000000${at}-1111-2222-3333-444444444444\n`,
+    )
+    .join("");
 
 const computingLines = (gpus: readonly StandInGpu[]): string =>
   gpus

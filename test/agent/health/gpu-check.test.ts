@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { createGpuCheck, HOLD_MS } from "../../../agent/health/gpu-check.ts";
+import { createGpuCheck, HOLD_MS, type PlacedGpu } from "../../../agent/health/gpu-check.ts";
 import { moveLaunches } from "../../../agent/health/move-launches.ts";
 import { openKernelLog } from "../../../agent/system/kernel-log.ts";
 import { nodeClock } from "../../../agent/system/node-clock.ts";
@@ -19,6 +19,7 @@ const broken = SOUND.replace(
   "<uuid>GPU-00000001",
   "<ecc_errors><volatile><dram_uncorrectable>2</dram_uncorrectable></volatile></ecc_errors><uuid>GPU-00000001",
 );
+const XID_48 = "GPU 0:18:00: Xid 48 (double-bit ECC error)";
 const kernelLine = (xid: number, atMs: number, busId = "0000:28:00"): string =>
   `4,1,${atMs * 1_000},-;NVRM: Xid (PCI:${busId}): ${xid}, pid=1, name=python\n`;
 
@@ -35,10 +36,7 @@ const linkStatus = (up: readonly number[]): string =>
     .join("");
 
 /** A machine whose clock, driver and kernel log (a file) a test sets. */
-function machine(
-  answers: string | Error | undefined = SOUND,
-  places: ReadonlyMap<string, number> = new Map(),
-) {
+function machine(answers: string | Error | undefined = SOUND, gpus: readonly PlacedGpu[] = []) {
   const file = join(folder(), "kmsg");
   writeFileSync(file, "");
   const notes: string[] = [];
@@ -48,7 +46,7 @@ function machine(
     ...{ links: linkStatus([18, 18]), linkErrors: "" },
   };
   const { look, faultsSince } = createGpuCheck({
-    places,
+    gpus: () => gpus,
     clock: { ...nodeClock, sinceBootMs: () => state.nowMs, elapsedMs: () => state.nowMs },
     query: () => {
       state.asked += 1;
@@ -188,10 +186,10 @@ describe("the check of GPUs", () => {
   });
 
   it("names GPUs by the places that the agent's hosts know, where the driver's answer lacks some of them", async () => {
-    const places = new Map([
-      ["0:18:00", 1],
-      ["0:28:00", 3],
-    ]);
+    const places = [
+      { busId: "0:18:00", place: 1 },
+      { busId: "0:28:00", place: 3 },
+    ];
     const { check } = machine(broken, places);
     expect(await check()).toMatchObject({ kind: "failed", gpus: [3] });
     const log = machine(SOUND, places);
@@ -200,6 +198,41 @@ describe("the check of GPUs", () => {
     expect(await log.check()).toMatchObject({ gpus: [1], out: new Map([[1, /Xid 48/]]) });
     log.write(kernelLine(48, 950, "0000:99:00"));
     expect(await log.check()).toMatchObject({ gpus: "all", out: "all" });
+  });
+
+  it("takes out the one GPU that is gone, by its id, until it is shown again", async () => {
+    const uuidOf = (gpu: number): string => `GPU-0000000${gpu}-1111-2222-3333-444444444444`;
+    // The host has noted the second one of the machine's order first.
+    const { state, check, write } = machine(SOUND, [
+      { place: 0, uuid: uuidOf(1), busId: "0:28:00" },
+      { place: 1, uuid: uuidOf(0), busId: "0:18:00" },
+    ]);
+    expect(await check()).toEqual({ kind: "passed" });
+    state.nowMs += 60_000;
+    state.answer = deviceQuery([H100]);
+    const why = `GPU ${uuidOf(1)} is gone`;
+    const gone = { kind: "failed", why, gpus: [0], out: new Map([[0, why]]) };
+    expect(await check()).toEqual(gone);
+    write(kernelLine(48, state.nowMs - 1, "0000:18:00"));
+    expect(await check()).toMatchObject({ gpus: [0, 1], why: `${why}; ${XID_48}` });
+    state.nowMs += HOLD_MS;
+    expect(await check()).toEqual(gone);
+    state.nowMs += 60_000;
+    state.answer = SOUND;
+    expect(await check()).toEqual({ kind: "passed" });
+  });
+
+  it("takes out a place for which the machine has had no GPU, also without a driver that says which there are", async () => {
+    const gpus = [
+      { place: 0, uuid: "GPU-a" },
+      { place: 1, goneText: "GPU GPU-b is gone" },
+    ];
+    const { state, check } = machine(SOUND, gpus);
+    state.answer = undefined;
+    expect(await check()).toMatchObject({
+      gpus: [1],
+      out: new Map([[1, "GPU GPU-b is gone"]]),
+    });
   });
 
   it("asks the driver once a minute where nothing happens", async () => {

@@ -1,10 +1,12 @@
 /** @file Launches and the ids of their GPUs: two never run on one GPU, though an agent finds the machine's GPUs in other places than the one before. */
 import { afterEach, expect, it } from "vitest";
+import { placesOf } from "../../../agent/runs/own-gpus.ts";
 import { token } from "../../../domain/values/ids.ts";
 import { HOST, orderOf, removeFolders, stopOf, testAgent } from "../fixture.ts";
 
 afterEach(removeFolders);
 
+const GONE = { isGone: true } as const;
 const gpusOf = (...names: readonly string[]) =>
   names.map((name, index) => ({ index, uuid: `GPU-${name}`, nodes: [], devices: [] }));
 const onGpu = (gpu: number, count: number, line = "sleep 3600") =>
@@ -29,6 +31,23 @@ it("a launch on the GPU of one that runs on is refused by name, and starts when 
   await next.orders.stop(stopOf(runs));
   await report;
   expect(await next.runs.run(onGpu(1, 8, "true"))).toMatchObject({ end: "completed" });
+});
+
+it("a launch on a GPU that is gone is refused by its id, and faults are those of the launch that has the GPU's id", async () => {
+  const gpus = gpusOf("a", "b").map((gpu) => ({ ...gpu, ...(gpu.index === 0 && GONE) }));
+  const agent = testAgent({ gpus });
+  await expect(agent.runs.run(onGpu(0, 5, "true"))).rejects.toMatchObject({
+    type: "HOST_REFUSED",
+    message: expect.stringMatching(
+      /names GPU 0, and the machine no longer shows it \(GPU-a\)/,
+    ) as string,
+  });
+  const order = onGpu(1, 6);
+  const host = { gpus: gpusOf("b", "c") };
+  expect(placesOf(host, { order, gpuUuids: ["GPU-b"] })).toEqual([0]);
+  expect(placesOf(host, { order, gpuUuids: ["GPU-x"] })).toEqual([]);
+  expect(placesOf(host, { order })).toEqual([1]);
+  expect(placesOf({}, { order, gpuUuids: ["GPU-b"] })).toEqual([1]);
 });
 
 it("a launch on a GPU that the machine does not show is refused, and gets no index", async () => {

@@ -7,7 +7,10 @@ import { FakeMachine } from "../fakes.ts";
 
 const HOST = parseHostId("eu/a");
 
-function watched(answers: { driver?: string | Error | undefined; tensor?: string | undefined }) {
+function watched(
+  answers: { driver?: string | Error | undefined; tensor?: string | undefined },
+  uuids: readonly string[] = [],
+) {
   const machine = new FakeMachine();
   const closing = new AbortController();
   let asked = 0;
@@ -15,6 +18,7 @@ function watched(answers: { driver?: string | Error | undefined; tensor?: string
     clock: machine.system().clock,
     closing: closing.signal,
     hosts: [{ id: HOST, gpuCount: 2 }],
+    uuidsOf: () => uuids,
     askDriver: () => {
       asked += 1;
       const { driver } = answers;
@@ -83,5 +87,17 @@ it("says nothing more once the driver has been silent for a minute", async () =>
   answers.driver = new Error("hangs");
   await pass(7);
   expect(beat()).toBeUndefined();
+  close();
+});
+
+it("goes by the ids of the host's GPUs, so that one that is gone moves no other", async () => {
+  const answers = { driver: "90, 1, 9, 6, GPU-b\n10, 1, 9, 6, GPU-a\n", tensor: undefined };
+  const { beat, pass, close } = watched(answers, ["GPU-a", "GPU-b"]);
+  await pass(1);
+  const used = () => beat()?.use[HOST]?.map((each) => each?.use);
+  expect(used()).toEqual([0.1, 0.9]);
+  answers.driver = "70, 1, 9, 6, GPU-b\n";
+  await pass(1);
+  expect(used()).toEqual([undefined, 0.833]);
   close();
 });
