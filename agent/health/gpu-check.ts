@@ -1,7 +1,7 @@
 /**
  * @file Whether the machine's GPUs are sound: by the driver's answer, and by what it writes to the kernel log.
  *
- * The log is read in every round, the driver is asked once a minute and whenever the log tells of a hardware fault. Such a fault counts for
+ * In every round the log is read and the driver is asked, of its links once a minute and whenever the log tells of a hardware fault. Such a fault counts for
  * `HOLD_MS` after it was written; then the driver's answer alone decides. Faults of applications drain nothing. A driver that does not answer is
  * a fault of all of the machine. A GPU of the hosts that it does not show is out alone; where nobody knows the hosts' GPUs, one that it has shown and no longer shows is
  * a fault of all. An NVLink that was up since the agent's start and is down keeps new work away.
@@ -69,7 +69,8 @@ export interface GpuFault {
 
 /** Between two rounds. */
 export const GPU_CHECK_EVERY_MS = 10_000;
-const QUERY_EVERY_MS = 60_000;
+/** Links mend most errors by themselves, and are asked for by two programs more. */
+const LINKS_EVERY_MS = 60_000;
 /** An hour: what a reset or a reboot has mended is known to be sound by then. */
 export const HOLD_MS = 3_600_000;
 const SHOWN_FAULTS = 3;
@@ -99,6 +100,8 @@ export function createGpuCheck({
   let held: readonly HeldXid[] = [];
   let isFresh = false;
   let seen: Seen | undefined;
+  let linksAtMs: number | undefined;
+  let up: LinksUp = new Map();
   let known: readonly string[] = [];
   let most: LinksUp = new Map();
   let errors: LinkErrors | undefined;
@@ -107,23 +110,32 @@ export function createGpuCheck({
     held = [...held, ...fresh].filter(({ untilMs }) => untilMs > clock.sinceBootMs());
     isFresh ||= fresh.length > 0;
   };
+  const lookAtLinks = async (nowMs: number): Promise<void> => {
+    linksAtMs = nowMs;
+    const [status, counters] = await Promise.all([
+      links().catch(() => undefined),
+      linkErrors().catch(() => undefined),
+    ]);
+    up = parseNvlinkStatus(status ?? "");
+    most = mostLinks(most, up);
+    const counted = parseNvlinkErrors(counters ?? "");
+    if (errors !== undefined) noteErrors(errors, counted, onNote);
+    errors = counted;
+  };
   const look = async (): Promise<GpuVerdict> => {
     read();
     const nowMs = clock.elapsedMs();
-    if (seen === undefined || isFresh || nowMs - seen.atMs >= QUERY_EVERY_MS) {
+    const isOver = (atMs: number | undefined, everyMs: number): boolean =>
+      atMs === undefined || isFresh || nowMs - atMs >= everyMs;
+    if (isOver(seen?.atMs, GPU_CHECK_EVERY_MS)) {
+      const areLinksDue = isOver(linksAtMs, LINKS_EVERY_MS);
       isFresh = false;
       // At once, because a driver that hangs is waited for by each of them.
-      const [status, counters, asked] = await Promise.all([
-        links().catch(() => undefined),
-        linkErrors().catch(() => undefined),
+      const [asked] = await Promise.all([
         ask(query, nowMs),
+        ...(areLinksDue ? [lookAtLinks(nowMs)] : []),
       ]);
-      const now = parseNvlinkStatus(status ?? "");
-      const counted = parseNvlinkErrors(counters ?? "");
-      if (errors !== undefined) noteErrors(errors, counted, onNote);
-      errors = counted;
-      most = mostLinks(most, now);
-      seen = withLinks(asked, { most, now });
+      seen = withLinks(asked, { most, now: up });
     }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
     return verdictOf(seen, held, { known, placed: gpus() });

@@ -42,7 +42,7 @@ function machine(answers: string | Error | undefined = SOUND, gpus: readonly Pla
   const notes: string[] = [];
   const log = openKernelLog(file);
   const state = {
-    ...{ nowMs: 1_000, answer: answers, asked: 0 },
+    ...{ nowMs: 1_000, answer: answers, asked: 0, linksAsked: 0 },
     ...{ links: linkStatus([18, 18]), linkErrors: "" },
   };
   const { look, faultsSince } = createGpuCheck({
@@ -54,8 +54,12 @@ function machine(answers: string | Error | undefined = SOUND, gpus: readonly Pla
         ? Promise.reject(state.answer)
         : Promise.resolve(state.answer);
     },
-    links: () =>
-      state.links === "" ? Promise.reject(new Error("no nvlink")) : Promise.resolve(state.links),
+    links: () => {
+      state.linksAsked += 1;
+      return state.links === ""
+        ? Promise.reject(new Error("no nvlink"))
+        : Promise.resolve(state.links);
+    },
     linkErrors: () => Promise.resolve(state.linkErrors),
     readLog: () => log?.read() ?? [],
     onNote: (note) => notes.push(note),
@@ -235,13 +239,14 @@ describe("the check of GPUs", () => {
     });
   });
 
-  it("asks the driver once a minute where nothing happens", async () => {
+  it("asks the driver every ten seconds, and of its links once a minute, where nothing happens", async () => {
     const { state, check } = machine();
     for (let round = 0; round < 12; round += 1) {
       await check();
+      await check();
       state.nowMs += 10_000;
     }
-    expect(state.asked).toBe(2);
+    expect([state.asked, state.linksAsked]).toEqual([12, 2]);
   });
 
   it("has no log where none can be opened", () => {
