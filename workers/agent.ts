@@ -66,7 +66,7 @@ import { watchHealth } from "./host-health.ts";
 import { hostContainment } from "./host-containment.ts";
 import { hostImages } from "./host-images.ts";
 import { hostPool, withWeights, type ServedHost } from "./host-resources.ts";
-import { placedHost } from "./placed-hosts.ts";
+import { placedBy } from "./placed-hosts.ts";
 import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
@@ -164,8 +164,7 @@ export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
 
 async function startAgent(given: AgentOptions, unlock: () => void): Promise<RunningAgent> {
   const { fleet, stateDir, client, onNote = () => undefined } = given;
-  const placing = { fleet, stateDir, onNote };
-  const options = { ...given, hosts: given.hosts.map((host) => placedHost(host, placing)) };
+  const options = { ...given, hosts: given.hosts.map(placedBy({ fleet, stateDir, onNote })) };
   const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
   const { containment, word } = hostContainment(options, native);
   const closing = new AbortController();

@@ -14,16 +14,18 @@ interface Placing {
 }
 
 /** The agent has the host's lock. */
-export function placedHost(host: ServedHost, placing: Placing): ServedHost {
-  const { gpus: shown, gpusIn } = host;
-  if (shown === undefined) return host;
-  const place = (now: readonly HostGpu[]): readonly HostGpu[] => placed(host, now, placing);
-  return {
-    ...host,
-    gpus: place(shown),
-    ...(gpusIn !== undefined && { gpusIn: async (answer) => place(await gpusIn(answer)) }),
+export const placedBy =
+  (placing: Placing) =>
+  (host: ServedHost): ServedHost => {
+    const { gpus: shown, gpusIn } = host;
+    if (shown === undefined) return host;
+    const place = (now: readonly HostGpu[]): readonly HostGpu[] => placed(host, now, placing);
+    return {
+      ...host,
+      gpus: place(shown),
+      ...(gpusIn !== undefined && { gpusIn: async (answer) => place(await gpusIn(answer)) }),
+    };
   };
-}
 
 function placed(
   { id, gpuCount, gpuType = "" }: ServedHost,
