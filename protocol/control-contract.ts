@@ -123,6 +123,8 @@ export const REPEATED_STOP_RULES = 9;
 export const EARLY_TASKS_RULES = 10;
 /** From here on a gang over several hosts hears that a GPU of one of them has broken, and has all hosts write its checkpoint. */
 export const TOLD_FAULT_RULES = 10;
+/** From here on the failure of a task over several hosts is not charged where one of its hosts was lost before, as that of a gang is not. */
+export const FAULTED_TASK_RULES = 10;
 
 export type Admission =
   | {

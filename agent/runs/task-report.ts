@@ -93,9 +93,12 @@ function interruption(
   facts: BatchFacts,
   found: readonly TaskFinding[],
 ): Pick<RunReport, "end" | "cause"> {
-  const { phase, stop } = facts;
+  const { phase, stop, order } = facts;
   const hostCause = found.find((task) => task.hostCause !== undefined)?.hostCause;
-  if (hostCause !== undefined && stop === undefined && phase.kind === "ended")
+  // Also where another host of the task failed of it first, and this one was stopped for that.
+  const isOfFault = facts.fault !== undefined && order.gang.length > 1;
+  const isUnstopped = stop === undefined && phase.kind === "ended";
+  if (hostCause !== undefined && (isOfFault || isUnstopped))
     return { end: "failed", cause: hostCause };
   const cut: FinalPhase =
     phase.kind === "ended" ? { kind: "lost", shim: phase.shim, status: undefined } : phase;

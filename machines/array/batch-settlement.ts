@@ -1,7 +1,8 @@
 /**
  * @file How each task of a batch ended: completed, failed for good, back to the queue, or cancelled.
  *
- * Failures of a task's own processes are charged to the retry rule; refusals and losses of hosts are not, but the tenth of them fails the task.
+ * Failures of a task's own processes are charged to the retry rule; refusals and losses of hosts are not, but the tenth of them fails the task. Of a task over several hosts
+ * the first cause counts, as in a gang: where one of them was lost, processes on the others often fail of it.
  * A task that its host does not report counts as lost. Cost: O(tasks of the batch).
  */
 
@@ -26,6 +27,8 @@ export interface BatchEnd {
   readonly attempts: number;
   /** The whole array is being stopped, or its lease is wanted for others: stopped tasks wait again, and nothing is charged for them. */
   readonly isGivenUp: boolean;
+  /** When a host of a task over several hosts was lost. */
+  readonly lostAtMs?: number;
 }
 
 export interface BatchSettlement {
@@ -78,7 +81,8 @@ function settleTask(
     endTask(changes, task, { state: "cancelled", ...ending });
     return undefined;
   }
-  if (how?.end === "failed") {
+  const isLost = how?.endedAtMs !== undefined && (of.lostAtMs ?? Infinity) <= how.endedAtMs;
+  if (how?.end === "failed" && !isLost) {
     // Without status and signal it was the time limit, and another start would end the same.
     const mayRetry = how.exitCode !== undefined || how.signal !== undefined;
     if (mayRetry && countFailure(changes, task, "task") < attempts) {

@@ -5,7 +5,11 @@
  * Cost: O(leases + tasks of the batch).
  */
 
-import { BULK_RULES, DOUBTED_LEASE_RULES } from "../../protocol/control-contract.ts";
+import {
+  BULK_RULES,
+  DOUBTED_LEASE_RULES,
+  FAULTED_TASK_RULES,
+} from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { GangInput } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
@@ -99,6 +103,16 @@ interface EndedBatch {
   readonly nowMs: number;
 }
 
+/** Its batch has one task, where the lease is of several hosts. */
+const lossOf = (
+  { rules }: JobArray,
+  { grant }: HeldLease,
+  { cause }: GangEnd,
+): { readonly lostAtMs?: number } =>
+  rules >= FAULTED_TASK_RULES && grant.lease.gpus.length > 1 && cause?.code === "HOST_LOST"
+    ? { lostAtMs: cause.atMs }
+    : {};
+
 /** The batch is over: its tasks are settled, and the lease is ready for the next one unless it is to be given back. */
 export function settle(before: JobArray, former: HeldLease, ended: EndedBatch): JobArray {
   const { gang, tasks: batch, end, nowMs } = ended;
@@ -111,6 +125,7 @@ export function settle(before: JobArray, former: HeldLease, ended: EndedBatch): 
     unwanted,
     attempts: spec.retry.attempts,
     isGivenUp,
+    ...lossOf(before, former, end),
   });
   const { tasks, failed, lost, ran } = settled;
   const lostInARow = lost.length > 0 ? before.lostInARow + 1 : 0;

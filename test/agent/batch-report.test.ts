@@ -4,6 +4,7 @@ import { batchReport, type BatchFacts } from "../../agent/runs/task-report.ts";
 import type { TaskTurn } from "../../agent/folder/slot-journal.ts";
 import { progressOf } from "../../agent/runs/batch-progress.ts";
 import { unpackEnds } from "../../protocol/packed-ends.ts";
+import { HOST, OTHER_HOST } from "./fixture.ts";
 import { batchOf, endOf, endsOf } from "./batch-fixture.ts";
 
 const SHIM = { bootId: "this-boot", pid: 7, started: "1" };
@@ -108,6 +109,21 @@ describe("the report of a batch", () => {
     const report = batchReport(factsOf(facts));
     expect({ end: report.end, tasks: endsOf(report), code: report.cause?.code }).toEqual(want);
     expect(report.ranks).toEqual([]);
+  });
+
+  it("of a task over several hosts that is stopped, as for another host that failed first, is that of a lost host where a GPU broke here", () => {
+    const gang = [
+      { host: HOST, mask: 1, address: "10.0.0.1" },
+      { host: OTHER_HOST, mask: 1, address: "10.0.0.2" },
+    ];
+    const order = { ...batchOf("", { tasks: [0] }), gang };
+    const facts = factsOf({ order, batch: order.taskBatch, stop: STOP, turns: turnsOf(TERMED) });
+    expect(batchReport(facts)).toMatchObject({ end: "stopped", cause: { code: "STOPPED" } });
+    const fault = { text: "GPU 0:28:00: Xid 79", atMs: 180 };
+    expect(batchReport({ ...facts, fault })).toMatchObject({
+      ...{ end: "failed", cause: { code: "HOST_LOST", atMs: 180 } },
+      tasks: [{ task: 0, end: "stopped" }],
+    });
   });
 
   it("has the ends packed where the batch asks for that, with no more messages than it wants", () => {
