@@ -99,8 +99,8 @@ export function createGpuCheck({
 }: GpuCheckPorts): GpuCheck {
   let held: readonly HeldXid[] = [];
   let isFresh = false;
-  let seen: Seen | undefined;
-  let linksAtMs: number | undefined;
+  let seen: Seen = { atMs: -Infinity, conditions: [] };
+  let linksAtMs = -Infinity;
   let up: LinksUp = new Map();
   let known: readonly string[] = [];
   let most: LinksUp = new Map();
@@ -125,9 +125,8 @@ export function createGpuCheck({
   const look = async (): Promise<GpuVerdict> => {
     read();
     const nowMs = clock.elapsedMs();
-    const isOver = (atMs: number | undefined, everyMs: number): boolean =>
-      atMs === undefined || isFresh || nowMs - atMs >= everyMs;
-    if (isOver(seen?.atMs, GPU_CHECK_EVERY_MS)) {
+    const isOver = (atMs: number, everyMs: number): boolean => isFresh || nowMs - atMs >= everyMs;
+    if (isOver(seen.atMs, GPU_CHECK_EVERY_MS)) {
       const areLinksDue = isOver(linksAtMs, LINKS_EVERY_MS);
       isFresh = false;
       // At once, because a driver that hangs is waited for by each of them.

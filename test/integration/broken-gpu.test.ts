@@ -60,6 +60,20 @@ function errorsOn(...broken: readonly number[]): void {
   standInNvidiaSmi(join(dir, "bin"), { gpus });
 }
 
+const DRIVER_GPUS = [0, 1].map((at) => ({
+  busId: `0000:${at + 1}8:00.0`,
+  uuid: `GPU-0000000${at}-1111-2222-3333-444444444444`,
+  minor: at,
+}));
+
+/** The machine shows these GPUs, and no others. */
+function shows(...there: readonly number[]): void {
+  standInNvidiaSmi(join(dir, "bin"), {
+    gpus: there.map((number) => ({ device: DEVICE, number })),
+  });
+  driver?.show(DRIVER_GPUS.filter(({ minor }) => there.includes(minor)));
+}
+
 /** Of the machine's own host. */
 const agentPid = (): number | undefined =>
   pidsWith(`ORBWEAVER_STATE_DIR=${join(dir, "state")}`).find((pid) =>
@@ -110,14 +124,7 @@ describe.runIf(canStandInDriver())("a broken GPU (needs root)", () => {
     vi.stubEnv(NVML_VARIABLE, "off");
     vi.stubEnv("PATH", `${bin}:${process.env["PATH"] ?? ""}`);
     errorsOn();
-    driver = standInDriver(
-      dir,
-      [0, 1].map((at) => ({
-        busId: `0000:${at + 1}8:00.0`,
-        uuid: `GPU-0000000${at}-1111-2222-3333-444444444444`,
-        minor: at,
-      })),
-    );
+    driver = standInDriver(dir, DRIVER_GPUS);
     const file = join(dir, "fleet.yaml");
     writeFileSync(file, FLEET_FILE);
     await up(file);
@@ -156,6 +163,54 @@ describe.runIf(canStandInDriver())("a broken GPU (needs root)", () => {
       .poll(() => runsOf("returns"))
       .toMatchObject([{ host: MACHINE, mask: 3, end: undefined }]);
     await cli("kill", "returns");
+    await cli("undrain", "spare/s1");
+  });
+
+  it("that has vanished is drained by its id, also for an agent that finds it gone; the other one keeps its place, and it comes back with its GPU", async () => {
+    await cli("drain", "spare/s1");
+    await cli("submit", "--key", "vanishes", "--gpus", "2", "--", "sleep", "3600");
+    await expect.poll(() => runsOf("vanishes")).toMatchObject([{ host: MACHINE, end: undefined }]);
+    shows(1);
+    const reason = expect.stringMatching(
+      /^GPU fault since .*: GPU GPU-00000000-.* is gone$/,
+    ) as string;
+    const gone = { id: MACHINE, isDrained: false, gpus: [{ gpus: [0], reason }] };
+    await expect.poll(drained).toContainEqual(gone);
+    await expect.poll(() => runsOf("vanishes")).toMatchObject([{ cause: "HOST_LOST" }]);
+    await cli("kill", "vanishes");
+    kill(agentPid() ?? 0);
+    await expect.poll(agentPid).toBeUndefined();
+    await up();
+    expect(await drained()).toContainEqual(gone);
+    await cli(
+      "submit",
+      "--key",
+      "beside",
+      "--gpus",
+      "1",
+      "--",
+      "sh",
+      "-c",
+      'echo "$CUDA_VISIBLE_DEVICES"; sleep 3600',
+    );
+    await expect
+      .poll(() => runsOf("beside"))
+      .toMatchObject([{ host: MACHINE, mask: 2, end: undefined }]);
+    await expect.poll(() => cli("logs", "beside")).toContain("GPU-00000001-1111");
+    shows(0, 1);
+    await expect.poll(async () => (await drained()).map(({ id }) => id)).toEqual(["spare/s1"]);
+    await cli(
+      "submit",
+      "--wait",
+      "--gpus",
+      "1",
+      "--",
+      "sh",
+      "-c",
+      'test "$CUDA_VISIBLE_DEVICES" = GPU-00000000-1111-2222-3333-444444444444',
+    );
+    expect(await runsOf("beside")).toMatchObject([{ mask: 2, end: undefined }]);
+    await cli("kill", "beside");
     await cli("undrain", "spare/s1");
   });
 

@@ -5,7 +5,7 @@
  */
 
 import { spawnSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isRoot } from "./as-user.ts";
 
@@ -19,6 +19,8 @@ export interface DriverGpu {
 export interface StandInDriver {
   /** Words before a command that sees the stand-in. */
   readonly before: readonly string[];
+  /** The files of the driver show these GPUs from now on. */
+  show(gpus: readonly DriverGpu[]): void;
   /** Writes this text into the kernel's log. */
   log(text: string): void;
 }
@@ -35,17 +37,23 @@ export const canStandInDriver = (): boolean =>
   spawnSync(UNSHARE[0], [...UNSHARE.slice(1), "true"]).status === 0;
 
 export function standInDriver(dir: string, gpus: readonly DriverGpu[]): StandInDriver {
-  for (const { busId, uuid, minor } of gpus) {
-    const folder = join(dir, "driver", "nvidia", "gpus", busId);
-    mkdirSync(folder, { recursive: true });
-    const information = `GPU UUID: \t ${uuid}\nDevice Minor: \t ${minor}\n`;
-    writeFileSync(join(folder, "information"), information);
-  }
+  const show = (shown: readonly DriverGpu[]): void => {
+    const all = join(dir, "driver", "nvidia", "gpus");
+    rmSync(all, { recursive: true, force: true });
+    mkdirSync(all, { recursive: true });
+    for (const { busId, uuid, minor } of shown) {
+      mkdirSync(join(all, busId));
+      const information = `GPU UUID: \t ${uuid}\nDevice Minor: \t ${minor}\n`;
+      writeFileSync(join(all, busId, "information"), information);
+    }
+  };
+  show(gpus);
   writeFileSync(join(dir, "devices"), "Character devices:\n  1 nvidia\n");
   const log = join(dir, "kmsg");
   writeFileSync(log, "");
   return {
     before: [...UNSHARE, "sh", "-c", `${MOUNTS} && shift && exec "$@"`, "sh", dir],
+    show,
     // A record without a time is as of its reading.
     log: (text) => {
       appendFileSync(log, `${text}\n`);

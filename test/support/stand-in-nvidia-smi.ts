@@ -5,6 +5,8 @@ import { join } from "node:path";
 
 export interface StandInGpu {
   readonly device: string;
+  /** By which its id and bus address go, where that is not its place in the list. */
+  readonly number?: number;
   readonly memory?: string;
   readonly watts?: string;
   /** Instances of MIG, each with memory of its own: how many, all of one profile, or the profile of each. */
@@ -37,16 +39,16 @@ export const deviceQuery = (gpus: readonly StandInGpu[]): string => `<?xml versi
 ${gpus
   .map(
     (
-      { device, memory = "81559 MiB", watts = "700.00 W", instances = 0, uncorrected = 0 },
-      at,
-    ) => `	<gpu id="00000000:${at + 1}8:00.0">
+      { device, memory = "81559 MiB", watts = "700.00 W", instances = 0, uncorrected = 0, number },
+      place,
+    ) => `	<gpu id="00000000:${(number ?? place) + 1}8:00.0">
 		<product_name>${device}</product_name>
 		<mig_mode>
 			<current_mig>${instances > 0 ? "Enabled" : "Disabled"}</current_mig>
 		</mig_mode>
 		<mig_devices>${instances > 0 ? Array.from({ length: instances }, (_, index) => instance(index)).join("") : "\n			None"}
 		</mig_devices>
-		<uuid>GPU-0000000${at}-1111-2222-3333-444444444444</uuid>
+		<uuid>GPU-0000000${number ?? place}-1111-2222-3333-444444444444</uuid>
 		<fb_memory_usage>
 			<total>${memory}</total>
 			<used>4 MiB</used>
@@ -87,8 +89,8 @@ export const migUuid = (gpu: number, index: number): string =>
 const useLines = (gpus: readonly StandInGpu[]): string =>
   gpus
     .map(
-      ({ use = "0, 4, 81559, 70.12" }, at) =>
-        `${use}, GPU-0000000${at}-1111-2222-3333-444444444444\n`,
+      ({ use = "0, 4, 81559, 70.12", number }, place) =>
+        `${use}, GPU-0000000${number ?? place}-1111-2222-3333-444444444444\n`,
     )
     .join("");
 

@@ -42,7 +42,8 @@ function machine(answers: string | Error | undefined = SOUND, gpus: readonly Pla
   const notes: string[] = [];
   const log = openKernelLog(file);
   const state = {
-    ...{ nowMs: 1_000, answer: answers, asked: 0, linksAsked: 0 },
+    answer: answers as typeof answers | undefined,
+    ...{ nowMs: 1_000, asked: 0, linksAsked: 0 },
     ...{ links: linkStatus([18, 18]), linkErrors: "" },
   };
   const { look, faultsSince } = createGpuCheck({
