@@ -113,6 +113,8 @@ export const LATE_ASSERTION_RULES = 10;
 export const DURABLE_ORDER_RULES = 10;
 /** From here on an order to give up a run of which nothing was started is durable before the fleet hears of it, and a held job gives back what was granted for a release that was lost. */
 export const DURABLE_GIVING_UP_RULES = 10;
+/** From here on an array that is called under a request of a former tenant leaves the lobby of that one. */
+export const FORMER_LOBBY_RULES = 10;
 /** From here on a job that enters goes on with a later request of its own that its fleet has answered: it made that in a task of the workflow that was lost. */
 export const EARLY_NUMBER_RULES = 10;
 /** From here on a job that is called in the moment of its end gives the credit back, and an array waits for its lobby to have it. */

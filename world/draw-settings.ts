@@ -14,6 +14,7 @@ import { harshened } from "./harsh.ts";
 import { madeHostile } from "./hostile.ts";
 import { madeMerciless } from "./merciless.ts";
 import { madeRuthless } from "./ruthless.ts";
+import { madeVarious } from "./various.ts";
 import {
   CALM_AT_MS,
   ORDERS,
@@ -66,9 +67,11 @@ export interface DrawOptions {
 /**
  * `narrow`: without arrays, jobs that follow others, and the wider orders. `wide`: with them. `harsh`: with scenes (`harsh.ts`) besides. `hostile`, the
  * usual: with broken disks and clocks, strangers and resets (`hostile.ts`) besides. `ruthless`: with resets to later tasks and of called jobs, and hosts that cannot
- * obey (`ruthless.ts`), besides. `merciless`: with GPUs that break and are drained (`merciless.ts`) besides.
+ * obey (`ruthless.ts`), besides. `merciless`: with GPUs that break and are drained (`merciless.ts`) besides. `various`: with other
+ * gangs, hosts and rules (`various.ts`) besides.
  */
-export type Climate = "narrow" | "wide" | "harsh" | "hostile" | "ruthless" | "merciless";
+export type Climate =
+  "narrow" | "wide" | "harsh" | "hostile" | "ruthless" | "merciless" | "various";
 
 export function drawSettings(
   seed: number,
@@ -83,9 +86,11 @@ export function drawSettings(
   const hostile = madeHostile(harsh, randomFrom(seed, "hostile world"));
   if (climate === "hostile") return hostile;
   const ruthless = madeRuthless(hostile, randomFrom(seed, "ruthless world"));
-  return climate === "ruthless"
-    ? ruthless
-    : madeMerciless(ruthless, randomFrom(seed, "merciless world"));
+  if (climate === "ruthless") return ruthless;
+  const merciless = madeMerciless(ruthless, randomFrom(seed, "merciless world"));
+  return climate === "merciless"
+    ? merciless
+    : madeVarious(merciless, randomFrom(seed, "various world"));
 }
 
 function drawNarrow(seed: number, isDeciding: boolean): Settings {

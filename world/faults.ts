@@ -10,6 +10,7 @@ import type { Kernel } from "./kernel/kernel.ts";
 import { CALM, type Network } from "./kernel/network.ts";
 import type { Process } from "./kernel/process.ts";
 import type { Scenes } from "./scenes.ts";
+import { tellNews } from "./news.ts";
 import { sendStrange } from "./strangers.ts";
 import type { DrawnJob, Fault, HostileFault } from "./settings.ts";
 import type { Server, Signal } from "./temporal/server.ts";
@@ -158,6 +159,14 @@ export function createFaults(ports: FaultPorts): Faults {
     }
   }
 
+  function leaveAgent(fault: Extract<Fault, { readonly kind: "news" }>, host: Host): void {
+    const agent = machines.get(host.id);
+    if (agent === undefined) return;
+    const fleet = { id: FLEET, name: "default" };
+    if (tellNews({ server, fleet, host, agent }, fault))
+      kernel.after(fault.forMs, () => restart(agent));
+  }
+
   function strikeHostile(fault: HostileFault, host: Host): void {
     const over = (end: () => void, afterMs = fault.forMs): void => kernel.after(afterMs, end);
     const tell = (whom: string): void => kernel.tell("a fault", whom, () => fault.kind);
@@ -185,6 +194,8 @@ export function createFaults(ports: FaultPorts): Faults {
         return over(() => host.setClocks({ byMs: -fault.byMs, rate: 1 }));
       case "words":
         return sendStrange(server, FLEET, fault);
+      case "news":
+        return leaveAgent(fault, host);
       case "reset-job": {
         const ids = server.openIds("job");
         const id = ids[fault.target % Math.max(1, ids.length)];

@@ -15,6 +15,7 @@ import {
 import { refuseGpus, refuseOutdatedGpus } from "../machines/fleet/gpu-orders.ts";
 import { refuseRepair } from "../machines/fleet/repairs.ts";
 import type { FleetState } from "../machines/fleet/state.ts";
+import { NEWEST_RULES } from "../scheduling/ledger/ledger.ts";
 import { drainedMask } from "../scheduling/ledger/rules/gpu-drains.ts";
 import type { Host } from "./hosts/host.ts";
 import { sleep, type Process, type Task } from "./kernel/process.ts";
@@ -68,6 +69,8 @@ export function* orderFleet(
       yield* sleep(kernel, forMs);
       return yield* updateFleet(people, { kind: "configure", shape: people.shape });
     }
+    case "upgrade":
+      return yield* updateFleet(people, { kind, rules: NEWEST_RULES });
     case "hold-queue": {
       const queue = QUEUES[target % QUEUES.length] ?? { kind: "fleet" };
       const isDraining = target % 3 === 0;

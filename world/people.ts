@@ -56,6 +56,7 @@ const FLEET_ORDERS: ReadonlySet<Order["kind"]> = new Set([
   "repair",
   "repair-all",
   "limits",
+  "upgrade",
 ] as const);
 
 const WAITING_ORDERS: ReadonlySet<Order["kind"]> = new Set([

@@ -7,6 +7,9 @@ import type { ClockChange } from "./hosts/clocks.ts";
 import type { DiskState } from "./hosts/disk.ts";
 import type { Direction } from "./kernel/network.ts";
 
+/** The server's clock when the world begins. */
+export const EPOCH_MS = 1_800_000_000_000;
+
 /** Faults stop at this time. */
 export const CALM_AT_MS = 300_000;
 
@@ -67,6 +70,8 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
   | { readonly kind: "lead-away"; readonly thenMs: number }
   /** A host's agent is away, and one of the jobs that run there is cancelled, or ended from outside. */
   | { readonly kind: "abandon"; readonly isCancelled: boolean }
+  /** Of learners, link monitors and agents: a model serves, links were measured, checkpoints are complete, an agent ends on purpose. */
+  | { readonly kind: "news"; readonly what: "model" | "links" | "checkpoints" | "goodbye" }
   /** Old orders come again to a host that has lost its disk, or the folders of its launches. */
   | { readonly kind: "copies"; readonly loses: "disk" | "launches" }
 );
@@ -86,7 +91,8 @@ export type HostileFault = Extract<
       | "reset-called"
       | "next-batch"
       | "lead-away"
-      | "lead-full";
+      | "lead-full"
+      | "news";
   }
 >;
 
@@ -112,14 +118,19 @@ export const WIDE_ORDERS = [
 type HarshOrder = "hold-waiting" | "cancel-waiting" | "terminate-waiting" | "repair-all";
 /** Of people who want it at once, and of those who change more than a priority. */
 type HostileOrder = "kill" | "amend-more";
-/** Of people who drain single GPUs. */
+/** Of people who drain single GPUs, and who upgrade their fleet. */
 type MercilessOrder = "drain-gpus";
+type VariousOrder = "upgrade";
 
 export interface Order {
   readonly atMs: number;
   readonly target: number;
   readonly kind:
-    (typeof ORDERS | typeof WIDE_ORDERS)[number] | HarshOrder | HostileOrder | MercilessOrder;
+    | (typeof ORDERS | typeof WIDE_ORDERS)[number]
+    | HarshOrder
+    | HostileOrder
+    | MercilessOrder
+    | VariousOrder;
   readonly forMs: number;
 }
 
@@ -131,4 +142,6 @@ export interface Settings {
   readonly orders: readonly Order[];
   /** Plans come from the product's `decide`, not from chance. */
   readonly isDeciding: boolean;
+  /** The fleet begins with these; absent: with the newest. */
+  readonly rules?: number;
 }

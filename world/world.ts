@@ -137,6 +137,7 @@ function buildWorld(
       const state = kind === "fleet" && run.runId === fleet?.runId ? fleet.state() : undefined;
       if (state !== undefined) checker.ledgerChanged(state.ledger, isRecovering(state));
       if (kind !== "job") return;
+      checker.runBegan(run.runId);
       const id = run.workflowId as JobId; // of a job
       const life = jobRuns.get(id)?.state();
       const decided = life && decidedOf(life);
@@ -244,7 +245,10 @@ function buildWorld(
     turnOn: faults.turnOn,
   };
   const empty = emptyLedger(shape);
-  const ledger = packLedger({ ...empty, applyVersion: version ?? empty.applyVersion });
+  const ledger = packLedger({
+    ...empty,
+    applyVersion: version ?? settings.rules ?? empty.applyVersion,
+  });
   server.start("fleet", FLEET, { name: "default", ledger });
   for (const process of [...control, ...machines.values()]) process.start();
   for (const job of jobs) kernel.after(job.atMs, () => client.spawn(submit(people, job)));

@@ -48,5 +48,11 @@ export function amendArray(array: JobArray, order: unknown, nowMs: number): Arra
     ...(isSigned && { endedUpTo: Math.max(endedUpTo, seq) }),
     ...(exit !== undefined && { leaving: exit }),
   });
-  return { state: { ...outdated, spec: read.spec, amended }, commands };
+  const state = {
+    ...outdated,
+    spec: read.spec,
+    amended,
+    ...(isChanged(read, "tenant") && { tenantBefore: { upTo: seq, tenant: array.spec.tenant } }),
+  };
+  return { state, commands };
 }

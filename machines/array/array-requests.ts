@@ -13,6 +13,7 @@ import type { LeaseId } from "../../domain/values/ids.ts";
 import {
   CALLED_END_RULES,
   EARLY_CALL_RULES,
+  FORMER_LOBBY_RULES,
   RECALLED_RULES,
   type NotifyResult,
 } from "../../protocol/control-contract.ts";
@@ -240,12 +241,15 @@ export const exitOf = (array: JobArray): { readonly exit?: LobbyExit } =>
     ? exitUnder(array, array.requests.seq)
     : {};
 
-const exitUnder = (
-  { fleet, spec, jobId, runId }: JobArray,
+function exitUnder(
+  { fleet, spec, jobId, runId, tenantBefore, rules }: JobArray,
   seq: number,
-): { readonly exit: LobbyExit } => ({
-  exit: { fleet, tenant: spec.tenant, jobId, runId, seq, class: spec.class },
-});
+): { readonly exit: LobbyExit } {
+  const isFormer =
+    rules >= FORMER_LOBBY_RULES && tenantBefore !== undefined && seq <= tenantBefore.upTo;
+  const tenant = isFormer ? tenantBefore.tenant : spec.tenant;
+  return { exit: { fleet, tenant, jobId, runId, seq, class: spec.class } };
+}
 
 export function tell(
   before: JobArray,

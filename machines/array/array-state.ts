@@ -9,7 +9,7 @@ import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
-import type { HostId, JobId, LeaseId, RunId } from "../../domain/values/ids.ts";
+import type { HostId, JobId, LeaseId, RunId, TenantId } from "../../domain/values/ids.ts";
 import type { StopTasksOrder } from "../../protocol/agent-contract.ts";
 import type { NotifyResult } from "../../protocol/control-contract.ts";
 import type { ArrayMemo, JobState, TaskOrder } from "../../protocol/job.ts";
@@ -77,6 +77,8 @@ export interface JobArray extends ArrayIdentity {
   readonly isHeld: boolean;
   readonly pause?: Pause;
   readonly amended: AmendedSoFar;
+  /** The tenant of its requests up to that number. */
+  readonly tenantBefore?: { readonly upTo: number; readonly tenant: TenantId };
   readonly followers: Followers;
   readonly reason?: StopReason;
   /** Whatever is stopped of it is killed at once. */

@@ -82,8 +82,24 @@ test.each<readonly [string, readonly Said[], readonly string[]]>([
   const broken: string[] = [];
   const laws = createRequestLaws((law) => void broken.push(law));
   const own = { jobId: "a", runId: "run-1", seq: 1 };
+  laws.runBegan(own.runId);
   for (const [what, atMs] of said)
     if (what === "leaves") laws.leftLobby(own, atMs);
     else laws.fleetTold([{ kind: "request", request: { ...own, requestedAtMs: atMs } }]);
   expect(broken).toEqual(want);
+});
+
+test("a run of which nothing is durable asks again although a frozen worker has said that it leaves", () => {
+  const broken: string[] = [];
+  const laws = createRequestLaws((law) => void broken.push(law));
+  const own = { jobId: "a", runId: "run-1", seq: 1 };
+  const asks = (atMs: number): void =>
+    laws.fleetTold([{ kind: "request", request: { ...own, requestedAtMs: atMs } }]);
+  asks(10);
+  laws.leftLobby(own, 20);
+  asks(30);
+  expect(broken).toEqual([]);
+  laws.runBegan(own.runId);
+  asks(40);
+  expect(broken).toEqual(["who has left asks under another number"]);
 });

@@ -315,6 +315,17 @@ test.each([
   expect(play(drawSettings(seed, { climate })).violation).toBeUndefined();
 });
 
+/** docs/decisions/0265. */
+test.each([
+  [
+    99_037_350,
+    "an array whose tenant was changed leaves the lobby of the former one when that calls it",
+  ],
+  [99_037_262, "a run whose first task was lost asks, though a frozen worker has brought its end"],
+] as const)("seed %i (ruthless) breaks no law any more: %s", (seed, _what) => {
+  expect(play(drawSettings(seed, { climate: "ruthless" })).violation).toBeUndefined();
+});
+
 /** An array was asked in the moment of its call; its lobby heard of its further request first. docs/decisions/0243 and 0244. */
 test("seed 84000017 breaks no law any more: the credit of a call that was not followed is back although the job is outside with a further request", () => {
   expect(play(drawSettings(84_000_017, { climate: "hostile" })).violation).toBeUndefined();
@@ -329,6 +340,15 @@ test("worlds in which GPUs break drain them and have them back: no lease is gran
   const seeds = Array.from({ length: caseCount(12) }, (_, at) => at + 1);
   const settings = seeds.map((seed) => drawSettings(seed, { climate: "merciless" }));
   expect(settings.every(({ faults }) => faults.some(({ kind }) => kind === "gpu"))).toBe(true);
+  expect(settings.flatMap((each) => play(each).violation ?? [])).toEqual([]);
+});
+
+/** Also with former rules, which an operator upgrades in the first seconds. */
+test("worlds of other gangs, hosts and rules break no law", () => {
+  const seeds = Array.from({ length: caseCount(12) }, (_, at) => at + 1);
+  const settings = seeds.map((seed) => drawSettings(seed, { climate: "various" }));
+  expect(settings.some(({ rules }) => rules !== undefined)).toBe(true);
+  expect(settings.some(({ faults }) => faults.some(({ kind }) => kind === "news"))).toBe(true);
   expect(settings.flatMap((each) => play(each).violation ?? [])).toEqual([]);
 });
 

@@ -43,6 +43,7 @@ export interface Checker {
   /** Somebody cancels tasks; to be called once that was acknowledged. A task that was to run again meanwhile may run. */
   readonly noteCancellation: (job: JobId, tasks: readonly number[]) => () => void;
   readonly jobReset: WordLaws["jobReset"];
+  readonly runBegan: WordLaws["runBegan"];
   readonly called: WordLaws["called"];
   readonly lobbyTold: WordLaws["lobbyTold"];
   readonly fleetTold: WordLaws["fleetTold"];
@@ -238,6 +239,7 @@ export function createChecker(
       },
     },
     jobReset: words.jobReset,
+    runBegan: words.runBegan,
     called: words.called,
     fleetTold: words.fleetTold,
     lobbyTold: words.lobbyTold,

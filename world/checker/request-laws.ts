@@ -22,6 +22,8 @@ export interface RequestLaws {
   readonly leftLobby: (leave: unknown, atMs: number) => void;
   /** Somebody resets a job's workflow to a later task. */
   readonly jobReset: (job: string) => void;
+  /** A workflow task of that run is durable. */
+  readonly runBegan: (runId: string) => void;
 }
 
 export function createRequestLaws(violate: (law: string, message: string) => void): RequestLaws {
@@ -39,6 +41,8 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
   let latestMs = 0;
   /** Reset to a later task: such a run says again what the run before has said. */
   const reset = new Set<unknown>();
+  /** Runs of which something is durable: whoever takes up the first task of another one asks first, though a frozen worker has said all that the task says. */
+  const begun = new Set<unknown>();
 
   function judge(request: Asked, answered: number): void {
     const { jobId, runId, seq } = request;
@@ -87,8 +91,9 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
     const run = `${jobId as string} ${runId as string}`;
     asked.set(run, Math.max(seq, asked.get(run) ?? 0));
     const key = `${run} ${seq}`;
+    const mayAskAnew = reset.has(jobId) || !begun.has(runId);
     // What was said before, a worker may bring late.
-    if (requestedAtMs > (leftAtMs.get(key) ?? Infinity) && !reset.has(jobId))
+    if (requestedAtMs > (leftAtMs.get(key) ?? Infinity) && !mayAskAnew)
       violate("who has left asks under another number", `${key} asks after it has left its lobby`);
     latestMs = Math.max(latestMs, requestedAtMs);
   }
@@ -110,6 +115,7 @@ export function createRequestLaws(violate: (law: string, message: string) => voi
       }
     },
     jobReset: (job) => void reset.add(job),
+    runBegan: (runId) => void begun.add(runId),
     leftLobby: (leave, atMs) => {
       latestMs = Math.max(latestMs, atMs);
       if (!isFields(leave)) return;

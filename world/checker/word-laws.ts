@@ -8,6 +8,7 @@ export interface WordLaws extends Omit<PromptLaws, "ledgerChanged"> {
   readonly ledgerChanged: RequestLaws["ledgerChanged"];
   readonly fleetTold: CountLaws["fleetTold"];
   readonly jobReset: RequestLaws["jobReset"];
+  readonly runBegan: RequestLaws["runBegan"];
 }
 
 export function createWordLaws(
@@ -20,6 +21,7 @@ export function createWordLaws(
   return {
     ...prompt,
     jobReset: requests.jobReset,
+    runBegan: requests.runBegan,
     ledgerChanged: (ledger, isRecovering) => {
       prompt.ledgerChanged(ledger);
       requests.ledgerChanged(ledger, isRecovering);

@@ -47,6 +47,8 @@ function wordOf(payload: unknown, { ledger }: FleetInput): FleetEvent {
 /** Of decisions, and of the rare one that a decider that was just started cannot make. */
 const DECIDE_MS = 12;
 const STALE_IN = 20;
+/** Of questions who has said something. */
+const CHECK_MS = 4;
 
 export function registerFleet(site: Site, plan: Planner, keep: (run: FleetRun) => void): void {
   const { server, planted } = site;
@@ -66,7 +68,7 @@ export function registerFleet(site: Site, plan: Planner, keep: (run: FleetRun) =
           : { kind: "unknown-signal", signal: name, bytes: 0, sender: "world" },
       atOnce: ({ kind }) =>
         kind === "finish-handlers" ? { kind: "handlers-finished" } : undefined,
-      isLocal: ({ kind }) => kind === "decide" || kind === "decide-next",
+      isLocal: ({ kind }) => kind === "decide" || kind === "decide-next" || kind === "check",
       local: (command, { state }) => decided(site, plan, { command, state }),
       carryOut: (command, run) => carryOut(site, command, run),
       endOf: (_state, commands) => {
@@ -86,6 +88,11 @@ function* decided(
   plan: Planner,
   { command, state }: { readonly command: FleetCommand; readonly state: FleetState },
 ): Task<FleetEvent | undefined> {
+  if (command.kind === "check") {
+    yield* sleep(kernel, kernel.random.exponential(CHECK_MS));
+    // Nobody has keys, so everybody is believed. What is decided in the same activity is asked for by itself.
+    return { kind: "checked", id: command.id, verdicts: { refused: [] } };
+  }
   if (command.kind !== "decide" && command.kind !== "decide-next") return undefined;
   const { id, nowMs } = command;
   yield* sleep(kernel, kernel.random.exponential(DECIDE_MS));

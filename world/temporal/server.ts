@@ -8,6 +8,7 @@
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Network } from "../kernel/network.ts";
 import type { Process } from "../kernel/process.ts";
+import { EPOCH_MS } from "../settings.ts";
 import { copied, type AnyRun, type RunEnd, type RunIdentity } from "./workflow.ts";
 
 /** A workflow task or an activity task that waits for a worker. */
@@ -59,7 +60,6 @@ const MOST_TOLD = 200;
 /** The start of a payload; a story needs no more of it. */
 const told = (payload: unknown): string => (JSON.stringify(payload) ?? "").slice(0, MOST_TOLD);
 
-const EPOCH_MS = 1_800_000_000_000;
 const POLL_MS = 2;
 
 export function createServer({ kernel, network, onViolation, onChange, onSignal }: ServerPorts) {

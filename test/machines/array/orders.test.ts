@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { readArrayAmendment } from "../../../machines/array/array-amended.ts";
 import { requeueArrayProblem } from "../../../machines/array/array-paused.ts";
+import { FORMER_LOBBY_RULES } from "../../../protocol/control-contract.ts";
 import { grantOf, grants, playArray, START_MS, type PlayedArray } from "./builders.ts";
 
 const order = { by: "ada" };
@@ -36,6 +37,21 @@ describe("a change of an array", () => {
     expect(played.gang("run")).toEqual([]);
     expect(played.entries().at(-1)).toMatchObject({ kind: "end", seq: 1 });
   });
+
+  it.each([
+    [FORMER_LOBBY_RULES, "default"],
+    [FORMER_LOBBY_RULES - 1, "vision"],
+  ])(
+    "of the tenant has it leave the lobby that calls it under the former request (rules %i: %s)",
+    (rules, tenant) => {
+      // It has not heard that it is outside.
+      const played = playArray({ count: 2, entry: { rules } });
+      amend(played, { tenant: "vision" });
+      played.deliver();
+      played.feed({ kind: "call-in", call: { credit: 7, seq: 1, round: 0 } });
+      expect(played.open("leave-lobby")).toMatchObject([{ exit: { tenant, seq: 1 } }]);
+    },
+  );
 
   it("that runs leaves its leases as they were granted", () => {
     const played = playArray({ count: 8, parallel: 2 });
