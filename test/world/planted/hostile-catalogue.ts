@@ -27,10 +27,12 @@ export const PLANTED_HOSTILE: readonly PlantedBug[] = [
     planted: { agent: { givesUp: false } },
   },
   {
-    // Since 0257 such a gang asks whether its lease is still there, and seed 7000119 breaks nothing: none was found among 300 hostile and some 100 ruthless ones, nor among 250 others in which such a grant came (99005405 and on).
-    name: "a job that was reset takes the grants of the run before",
+    // Hosts start nothing for a run whose lease is another one's, so the first of these alone breaks no law, nor does the second at this seed.
+    name: "a job that was reset takes the grants of the run before, and hosts start for any run",
+    seenAt: 7_000_260,
     climate: "hostile",
     planted: {
+      agent: { mayOrder: () => true },
       job: (machine) => ({
         ...machine,
         step: (state, event, nowMs) => {
