@@ -109,7 +109,7 @@ export interface CarriedOn {
 
 /**
  * What waits, for the next run, in its order; where that is more than its input has room for, what has a proof, if the rest is not believed; or orders and all small words that may be true; or operators' orders alone,
- * which nobody gives again, or nothing if they are too much, too. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
+ * which nobody gives again: of too many the smallest, so that large ones of a stranger keep nobody's drain from the next run. By former rules a run hands on all as it came, because its room decides when it ends. Cost: O(bytes).
  */
 export function carriedWords(words: Words | undefined, { applyVersion }: Rules): CarriedOn {
   const waiting = words === undefined ? [] : waitingIn(words, applyVersion);
@@ -124,7 +124,19 @@ export function carriedWords(words: Words | undefined, { applyVersion }: Rules):
     (isSmall(word) && (mayBeBelieved(word) || words?.isProofNeeded === false));
   const small = applyVersion >= SHORT_WORDS_RULES ? carriedOf(waiting.filter(isKept)) : undefined;
   if (small !== undefined) return { words: small, left: "large" };
-  return { words: carriedOf(waiting.filter(({ order }) => order)) ?? [], left: "more" };
+  return { words: smallestOrders(waiting), left: "more" };
+}
+
+/** In the order in which they came. */
+function smallestOrders(waiting: readonly Word[]): readonly CarriedWord[] {
+  const orders = waiting.filter(({ order }) => order !== undefined);
+  const bySize = [...orders].sort((a, b) => (a.bytes ?? 0) - (b.bytes ?? 0));
+  for (let count = bySize.length; count > 0; count -= Math.ceil(count / 8)) {
+    const kept = new Set(bySize.slice(0, count));
+    const carried = carriedOf(orders.filter((word) => kept.has(word)));
+    if (carried !== undefined) return carried;
+  }
+  return [];
 }
 
 /** Most have a few KiB; the input of a run has room for eight of this size. */

@@ -78,6 +78,22 @@ it("by former rules are handed on as they came, so that a run that was recorded 
 });
 
 const LARGE = "x".repeat(100 * 1024);
+
+it("of operators go along as far as there is room, the smallest first, whatever a stranger orders", () => {
+  const order = (name: string, text: string): Word => ({
+    ...wordOf(text),
+    order: { name: "drain", id: name },
+  });
+  const orders = [order("junk", LARGE), order("drain", "h1"), order("more junk", LARGE)];
+  const { words, left } = carriedWords(orders.reduce(withWord, NOBODY), NEWEST);
+  expect(words.map((word) => word.order?.id)).toEqual(["drain"]);
+  expect(left).toBe("more");
+  const none = carriedWords(
+    orders.slice(2).concat(order("huge", LARGE)).reduce(withWord, NOBODY),
+    NEWEST,
+  );
+  expect(none.words).toEqual([]);
+});
 /** As the verdicts on words, one after the other, leave the run. */
 const afterVerdicts = (verdicts: readonly (readonly [Word, string?])[]): Words =>
   verdicts.reduce((words, [word, reason]) => {
