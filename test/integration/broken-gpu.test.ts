@@ -47,6 +47,17 @@ trap save USR1
 while :; do sleep 0.1; done
 `;
 
+/** A rank of an array's task: one that is stopped says so, and its peers, on whichever host, fail of that. Once `$1/go` is there, it ends well. */
+const LEAVING_RANK = `
+left="$1/left-$ORBWEAVER_TASK-$ORBWEAVER_TOKEN"
+trap 'touch "$left"; exit 1' TERM
+echo "$ORBWEAVER_TOKEN" >> "$1/ranks"
+while ! [ -e "$1/go" ]; do
+  [ -e "$left" ] && exit 3
+  sleep 0.1
+done
+`;
+
 let dir = "";
 let driver: StandInDriver | undefined;
 const cli = cliOf(FLEET, () => join(dir, "state"));
@@ -259,6 +270,40 @@ run:
     await expect.poll(said).toEqual([...began(1, ""), ...began(2, "step")]);
     expect(await runsOf("wide")).toMatchObject([lost, { end: undefined }]);
     await cli("kill", "wide");
+  });
+
+  it("costs an array's task over several hosts nothing, on whichever of them it fails, and it runs again when its GPUs are whole", async () => {
+    const script = join(dir, "task.sh");
+    writeFileSync(script, LEAVING_RANK);
+    const file = join(dir, "tasks.yaml");
+    writeFileSync(
+      file,
+      `name: tasks
+array: { count: 2 }
+gang: 3
+constraints: { maxClusters: 2 }
+run:
+  command: [sh, ${script}, ${dir}]
+`,
+    );
+    await cli("submit", file, "--key", "tasks");
+    const runs = (): readonly number[] => {
+      const ranks = join(dir, "ranks");
+      const tokens = existsSync(ranks) ? readFileSync(ranks, "utf8").trim().split("\n") : [];
+      return [...new Set(tokens)].map((token) => tokens.filter((each) => each === token).length);
+    };
+    await expect.poll(runs).toEqual([3]);
+    errorsOn(0);
+    await expect.poll(drained).toMatchObject([{ id: MACHINE }]);
+    await expect
+      .poll(() => shown<{ readonly array: object }>("status", "tasks"))
+      .toMatchObject({ array: { counts: { running: 0, waiting: 2, failed: 0 } } });
+    errorsOn();
+    await expect.poll(runs).toEqual([3, 3]);
+    writeFileSync(join(dir, "go"), "");
+    await expect
+      .poll(() => shown<{ readonly array: object }>("status", "tasks"))
+      .toMatchObject({ array: { counts: { completed: 2, failed: 0 } } });
   });
 
   it("is drained by the driver's own errors; the job on it goes on elsewhere, and the one beside it stays", async () => {
