@@ -85,14 +85,14 @@ export async function checkGpus(
   );
 }
 
-/** Whole GPUs, also of instances of MIG; those that are gone last, since another one may be at their bus address. None where no host knows its GPUs. */
+/** Whole GPUs, also of instances of MIG. None where no host knows its GPUs. */
 export function placedIn(
   served: readonly Pick<AgentHost, "gpus" | "gpuCount">[],
 ): readonly PlacedGpu[] {
   return served.flatMap(({ gpus = [], gpuCount }) => {
     const known = gpus.map(({ index, gpu, uuid, busId, isGone }): PlacedGpu => ({
       place: gpu ?? index,
-      ...(isGone !== true && busId !== undefined && { busId }),
+      ...(busId !== undefined && { busId }),
       ...(gpu === undefined && { uuid }),
       ...(isGone === true && { goneText: `GPU ${uuid} is gone` }),
     }));

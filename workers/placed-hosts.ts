@@ -19,7 +19,11 @@ export const placedBy =
   (host: ServedHost): ServedHost => {
     const { gpus: shown, gpusIn } = host;
     if (shown === undefined) return host;
-    const place = (now: readonly HostGpu[]): readonly HostGpu[] => placed(host, now, placing);
+    let known: readonly HostGpu[] = [];
+    const place = (now: readonly HostGpu[]): readonly HostGpu[] => {
+      known = placed(host, { shown: now, known }, placing);
+      return known;
+    };
     return {
       ...host,
       gpus: place(shown),
@@ -29,12 +33,14 @@ export const placedBy =
 
 function placed(
   { id, gpuCount, gpuType = "" }: ServedHost,
-  shown: readonly HostGpu[],
+  seen: { readonly shown: readonly HostGpu[]; readonly known: readonly HostGpu[] },
   { stateDir, fleet, onNote }: Placing,
 ): readonly HostGpu[] {
   const { gpus } = hostLayout(nodeFiles, { stateDir, fleet, id });
-  return placeGpus(nodeFiles, gpus, { described: { gpuCount, gpuType }, shown, onNote });
+  return placeGpus(nodeFiles, gpus, { described: { gpuCount, gpuType }, ...seen, onNote });
 }
+
+const hasDevices = ({ devices }: HostGpu): boolean => devices.length > 0;
 
 /** What an answer shows may differ from what the host has known: a GPU is gone, or is there again. An answer that does not say its GPUs changes nothing. */
 export async function placeAnew(
@@ -44,8 +50,14 @@ export async function placeAnew(
 ): Promise<void> {
   if (gpusIn === undefined) return;
   const { gpus: former = [] } = host;
-  const now = await gpusIn(answer).catch(() => undefined);
+  const now = await gpusIn(answer).catch((error: unknown) => {
+    onNote(`${host.id}: its GPUs stay as they were known: ${String(error)}`);
+    return undefined;
+  });
   if (now === undefined || JSON.stringify(now) === JSON.stringify(former)) return;
+  // Where the driver's files do not say the devices any more, the wall of those that they have said is not taken down.
+  if (former.some(hasDevices) && !now.every((gpu) => gpu.isGone === true || hasDevices(gpu)))
+    return;
   host.gpus = now;
   const isGone = new Set(former.flatMap(({ uuid, isGone }) => (isGone === true ? [uuid] : [])));
   for (const { uuid, index, isGone: isGoneNow = false } of now)

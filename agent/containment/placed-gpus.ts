@@ -10,6 +10,9 @@ import type { HostGpu } from "./host-gpus.ts";
 /** What is kept of a GPU, by its place. */
 export type NotedGpu = Pick<HostGpu, "uuid" | "busId" | "gpu">;
 
+/** `GPU` or `MIG`: where a GPU is divided while the agent runs, its instances are no GPU of the lease. */
+const kindOf = (uuid: string): string => uuid.slice(0, 4);
+
 export function placedGpus(
   noted: readonly NotedGpu[],
   shown: readonly HostGpu[],
@@ -18,17 +21,21 @@ export function placedGpus(
     shown.find((each) => each.uuid === uuid),
   );
   const fresh = shown.filter(({ uuid }) => !noted.some((each) => each.uuid === uuid));
-  const give = (isFor: (place: number, gpu: HostGpu) => boolean): void => {
+  const give = (isFor: (noted: NotedGpu, gpu: HostGpu) => boolean): void => {
     for (const gpu of [...fresh]) {
-      const place = taken.findIndex((each, at) => each === undefined && isFor(at, gpu));
+      const place = noted.findIndex(
+        (each, at) =>
+          taken[at] === undefined && kindOf(each.uuid) === kindOf(gpu.uuid) && isFor(each, gpu),
+      );
       if (place < 0) continue;
       taken[place] = gpu;
       fresh.splice(fresh.indexOf(gpu), 1);
     }
   };
-  give((place, { busId }) => busId !== undefined && noted[place]?.busId === busId);
+  give((former, { busId }) => busId !== undefined && former.busId === busId);
   give(() => true);
-  // Behind those of all shown GPUs, so that a gone instance of MIG is out alone.
+  // Behind those of all shown GPUs, so that a gone instance of MIG is out alone, and so is a whole GPU among instances.
+  const areNumbered = shown.some(({ gpu }) => gpu !== undefined);
   const unshown = Math.max(-1, ...shown.map(({ gpu = -1 }) => gpu)) + 1;
   const kept = taken.flatMap((gpu, index): readonly HostGpu[] => {
     const former = noted[index];
@@ -38,7 +45,7 @@ export function placedGpus(
       {
         ...{ index, uuid: former.uuid, nodes: [], devices: [], isGone: true },
         ...(former.busId !== undefined && { busId: former.busId }),
-        ...(former.gpu !== undefined && { gpu: unshown + index }),
+        ...((former.gpu !== undefined || areNumbered) && { gpu: unshown + index }),
       },
     ];
   });

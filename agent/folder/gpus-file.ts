@@ -25,15 +25,18 @@ export function placeGpus(
   {
     described,
     shown,
+    known,
     onNote,
   }: {
     readonly described: DescribedGpus;
     readonly shown: readonly HostGpu[];
+    /** By their places before, which hold for this agent where nothing is noted. */
+    readonly known: readonly HostGpu[];
     readonly onNote: (note: string) => void;
   },
 ): readonly HostGpu[] {
   const noted = notedIn(readJson<Partial<Stored>>(files, path), described);
-  const placed = placedGpus(noted, shown);
+  const placed = placedGpus(noted.length > 0 ? noted : known, shown);
   const gpus = placed.map(({ uuid, busId, gpu }) => ({
     uuid,
     ...(busId !== undefined && { busId }),

@@ -48,7 +48,7 @@ export type GpuVerdict =
   | {
       readonly kind: "failed";
       readonly why: string;
-      /** The broken GPUs, which jobs had better leave, by their places in the driver's order; `all` where nobody knows which. */
+      /** The broken GPUs, which jobs had better leave, by their places; `all` where nobody knows which. */
       readonly gpus: readonly number[] | "all";
       /** Why each GPU is to be out of service, by its place, where the rest of the machine is sound; `all` where it is not. */
       readonly out: ReadonlyMap<number, string> | "all";
@@ -134,7 +134,10 @@ export function createGpuCheck({
         ask(query, nowMs),
         ...(areLinksDue ? [lookAtLinks(nowMs)] : []),
       ]);
-      seen = withLinks(asked, { most, now: up });
+      // A driver that was there is missed, as while its package is replaced; without one from the start there is nothing to look at.
+      const isMissed = asked.isWithoutDriver === true && known.length > 0;
+      const answered = isMissed ? { ...asked, failure: "the driver is there no more" } : asked;
+      seen = withLinks(answered, { most, now: up });
     }
     known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
     return verdictOf(seen, held, { known, placed: gpus() });
@@ -242,6 +245,8 @@ function verdictOf(
   };
 }
 
+const isShown = ({ goneText }: PlacedGpu): boolean => goneText === undefined;
+
 /** By bus address, as the kernel's log names them. */
 function placesIn(
   conditions: readonly GpuCondition[],
@@ -249,7 +254,9 @@ function placesIn(
 ): ReadonlyMap<string, number> {
   // An answer without one of the GPUs would move the others' places.
   if (placed.length === 0) return new Map(conditions.map(({ busId }, place) => [busId, place]));
-  const places = new Map(placed.flatMap(({ busId, place }) => (busId ? [[busId, place]] : [])));
+  // Those that are gone first: another one may be at their bus address now.
+  const inTurn = [...placed].sort((a, b) => Number(isShown(a)) - Number(isShown(b)));
+  const places = new Map(inTurn.flatMap(({ busId, place }) => (busId ? [[busId, place]] : [])));
   for (const { busId, uuid } of conditions) {
     const own = placed.find((each) => each.uuid !== undefined && each.uuid === uuid);
     if (own !== undefined) places.set(busId, own.place);
@@ -282,8 +289,8 @@ function goneIn(
     seen.add(place);
     if (goneText !== undefined) return [{ text: goneText, place }];
     if (isWithoutDriver) return [];
-    const isShown = uuid === undefined ? busId && busIds.has(busId) : uuids.has(uuid);
-    if (isShown !== false) return [];
+    const isThere = uuid === undefined ? busId && busIds.has(busId) : uuids.has(uuid);
+    if (isThere !== false) return [];
     return [{ text: `GPU ${uuid ?? String(busId)} is gone`, place }];
   });
 }

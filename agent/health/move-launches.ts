@@ -8,18 +8,23 @@
 import { maskOf } from "../../lib/bits.ts";
 import { hostGpusOn } from "../containment/host-gpus.ts";
 import type { AgentHost } from "../runs/agent-host.ts";
+import type { StoredOrder } from "../folder/launch-files.ts";
 import { unfinishedRuns } from "../presence/presence-report.ts";
 import { placesOf } from "../runs/own-gpus.ts";
 import { stopRun } from "../runs/run-end.ts";
 import { tellFault } from "../runs/told-fault.ts";
 
 export interface Move {
-  /** By their places in the driver's order. */
+  /** By their places. */
   readonly gpus: readonly number[] | "all";
   /** For people: that of the drain. */
   readonly reason: string;
   readonly onNote: (note: string) => void;
 }
+
+/** A GPU of it is nowhere, and another one has its place. */
+const isReplaced = ({ gpus = [] }: AgentHost, { gpuUuids = [] }: StoredOrder): boolean =>
+  gpus.length > 0 && gpuUuids.some((uuid) => !gpus.some((each) => each.uuid === uuid));
 
 /** Returns when none of them runs any more. */
 export async function moveLaunches(
@@ -32,7 +37,12 @@ export async function moveLaunches(
     return unfinishedRuns(host).flatMap((run) => {
       const { stored } = run;
       if (stored === undefined) return [];
-      if (gpus !== "all" && (maskOf(placesOf(host, stored)) & broken) === 0) return [];
+      if (
+        gpus !== "all" &&
+        (maskOf(placesOf(host, stored)) & broken) === 0 &&
+        !isReplaced(host, stored)
+      )
+        return [];
       const { order } = stored;
       onNote(`${host.id}: ${order.jobId} leaves it: ${reason}`);
       const ask = {

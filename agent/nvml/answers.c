@@ -103,7 +103,8 @@ void say_gpus(const struct nvml *nvml) {
   unsigned count = gpu_count(nvml);
   puts("<nvidia_smi_log>");
   for (unsigned at = 0; at < count; at += 1) {
-    nvml_device gpu = gpu_at(nvml, at);
+    nvml_device gpu = gpu_unless_lost(nvml, at);
+    if (gpu == NULL) continue;
     char name[NVML_TEXT], uuid[NVML_TEXT];
     nvml_pci pci = {.bus_id = ""};
     nvml_memory memory;
@@ -130,9 +131,10 @@ void say_gpus(const struct nvml *nvml) {
   puts("</nvidia_smi_log>");
 }
 
-/* The line by which both lists begin a GPU. */
+/* The line by which both lists begin a GPU; NULL, and no line, for one that is lost. */
 static nvml_device say_head(const struct nvml *nvml, unsigned at) {
-  nvml_device gpu = gpu_at(nvml, at);
+  nvml_device gpu = gpu_unless_lost(nvml, at);
+  if (gpu == NULL) return NULL;
   char name[NVML_TEXT], uuid[NVML_TEXT];
   text_of(nvml->name, gpu, name);
   text_of(nvml->uuid, gpu, uuid);
@@ -145,6 +147,7 @@ void say_list(const struct nvml *nvml) {
   unsigned count = gpu_count(nvml);
   for (unsigned at = 0; at < count; at += 1) {
     nvml_device gpu = say_head(nvml, at);
+    if (gpu == NULL) continue;
     unsigned index = 0;
     for (nvml_device instance; (instance = next_instance(nvml, gpu, &index)) != NULL; index += 1) {
       char name[NVML_TEXT], uuid[NVML_TEXT];
@@ -159,7 +162,8 @@ void say_list(const struct nvml *nvml) {
 void say_use(const struct nvml *nvml) {
   unsigned count = gpu_count(nvml);
   for (unsigned at = 0; at < count; at += 1) {
-    nvml_device gpu = gpu_at(nvml, at);
+    nvml_device gpu = gpu_unless_lost(nvml, at);
+    if (gpu == NULL) continue;
     nvml_use use;
     nvml_memory memory;
     unsigned milliwatts = 0;
@@ -196,6 +200,7 @@ void say_links(const struct nvml *nvml) {
   unsigned count = gpu_count(nvml);
   for (unsigned at = 0; at < count; at += 1) {
     nvml_device gpu = say_head(nvml, at);
+    if (gpu == NULL) continue;
     for (unsigned link = 0; link < NVML_MOST_LINKS; link += 1) {
       int is_up = 0;
       if (HAS(nvml, link_state, gpu, link, &is_up)) printf("\t Link %u: %s\n", link, is_up ? "<active>" : "<inactive>");
@@ -211,6 +216,7 @@ void say_link_errors(const struct nvml *nvml) {
   unsigned count = gpu_count(nvml);
   for (unsigned at = 0; at < count; at += 1) {
     nvml_device gpu = say_head(nvml, at);
+    if (gpu == NULL) continue;
     for (unsigned link = 0; link < NVML_MOST_LINKS; link += 1)
       for (size_t each = 0; each < sizeof COUNTERS / sizeof *COUNTERS; each += 1) {
         unsigned long long errors = 0;

@@ -57,14 +57,19 @@ unsigned gpu_count(const struct nvml *nvml) {
   return count;
 }
 
-nvml_device gpu_at(const struct nvml *nvml, unsigned index) {
+static nvml_device found(const struct nvml *nvml, unsigned index, int may_be_lost) {
   nvml_device gpu = NULL;
   int result = nvml->by_index(index, &gpu);
   if (result == NVML_SUCCESS) return gpu;
+  if (may_be_lost && result == NVML_GPU_IS_LOST) return NULL;
   char what[40];
   snprintf(what, sizeof what, "GPU %u does not answer", index);
   fail_nvml(nvml, what, result);
 }
+
+nvml_device gpu_at(const struct nvml *nvml, unsigned index) { return found(nvml, index, 0); }
+
+nvml_device gpu_unless_lost(const struct nvml *nvml, unsigned index) { return found(nvml, index, 1); }
 
 static const struct {
   const char *words;

@@ -5,7 +5,7 @@
 #ifndef ORBWEAVER_NVML_H
 #define ORBWEAVER_NVML_H
 
-enum { NVML_SUCCESS = 0, NVML_NOT_FOUND = 6, NVML_NO_DRIVER = 9, NVML_TIMEOUT = 10, NVML_NO_LIBRARY = 12 };
+enum { NVML_SUCCESS = 0, NVML_NOT_FOUND = 6, NVML_NO_DRIVER = 9, NVML_TIMEOUT = 10, NVML_NO_LIBRARY = 12, NVML_GPU_IS_LOST = 15 };
 enum { NVML_TEXT = 96, NVML_MOST_LINKS = 36 };
 
 /* nvmlMemoryErrorType_t, nvmlEccCounterType_t: what counts is uncorrected, since the driver was loaded. */
@@ -121,6 +121,8 @@ _Noreturn void fail_nvml(const struct nvml *nvml, const char *what, int result);
 /* The GPUs in the driver's order. */
 unsigned gpu_count(const struct nvml *nvml);
 nvml_device gpu_at(const struct nvml *nvml, unsigned index);
+/* NULL for one that has fallen off the bus, which the driver still counts: it is shown by nobody. */
+nvml_device gpu_unless_lost(const struct nvml *nvml, unsigned index);
 
 /* The answer of `nvidia-smi` to the same words. */
 void say_gpus(const struct nvml *nvml);

@@ -37,7 +37,7 @@ export function gpuRefusal(host: AgentHost, order: RunOrder, ref: RunRef): strin
     return `the lease names GPU ${nowhere}, and the machine shows ${gpus.length}. Mend it, or drain that GPU, and restart the agent`;
   const gone = gpuIds(maskOn(order)).find((place) => gpus[place]?.isGone === true);
   if (gone !== undefined)
-    return `the lease names GPU ${gone}, and the machine no longer shows it (${String(gpus[gone]?.uuid)}). Mend it, or take it out of the fleet file`;
+    return `the lease names GPU ${gone}, and the machine no longer shows it (${String(gpus[gone]?.uuid)}). Mend it, or drain it: \`orbweaver drain HOST --gpu ${gone}\``;
   for (const other of open.values()) {
     if (runKey(other) === runKey(ref)) continue;
     const { kind } = phaseOf(other);

@@ -97,7 +97,14 @@ const printed = async (
   words: readonly string[],
   env: NodeJS.ProcessEnv,
 ): Promise<string> =>
-  (await run(program, words, { timeout: PATIENCE_MS, maxBuffer: MOST_BYTES, env })).stdout;
+  (
+    await run(program, words, {
+      timeout: PATIENCE_MS,
+      killSignal: "SIGKILL",
+      maxBuffer: MOST_BYTES,
+      env,
+    })
+  ).stdout;
 
 /** Of the driver, which may also crash or hang. All other ends mean that the program cannot answer here. */
 function failureOf(error: unknown): Error | undefined {

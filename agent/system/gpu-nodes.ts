@@ -32,17 +32,17 @@ export function gpuNodes({ proc = "/proc", sys = "/sys" } = {}): readonly HostGp
           },
         ];
   });
-  // Half a list would move the others' indices.
+  // Half a list says of the others that they are gone.
   return gpus.length === busIds.length ? gpus : [];
 }
 
 /**
  * The same by the driver's answer, where its files do not say them, as in some containers and virtual machines: ids, and no devices, so that there is no wall.
- * None where one has no id.
+ * None where one has no id, as one that is lost.
  */
 export function namedGpus(gpus: readonly MachineGpu[]): readonly HostGpu[] {
   const named = gpus.flatMap(({ uuid, busId }, index): readonly HostGpu[] =>
-    uuid === undefined
+    uuid?.startsWith("GPU-") !== true
       ? []
       : [
           {

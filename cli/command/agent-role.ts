@@ -162,7 +162,10 @@ async function gpusIn(
 ): Promise<readonly HostGpu[]> {
   const gpus = parseDeviceQuery(answer);
   if (gpus === undefined) throw new Error("the driver gives an answer of another form");
-  return gpusOf(host, await withInstances(gpus, view));
+  const found = gpusOf(host, await withInstances(gpus, view));
+  if (found.length === 0 && gpus.length > 0)
+    throw new Error("the driver does not say which GPUs there are");
+  return found;
 }
 
 function gpusOf({ gpuType }: HostShape, gpus: readonly MachineGpu[]): readonly HostGpu[] {

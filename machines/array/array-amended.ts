@@ -52,7 +52,20 @@ export function amendArray(array: JobArray, order: unknown, nowMs: number): Arra
     ...outdated,
     spec: read.spec,
     amended,
-    ...(isChanged(read, "tenant") && { tenantBefore: { upTo: seq, tenant: array.spec.tenant } }),
+    ...(isChanged(read, "tenant") && { tenantsBefore: tenantsBefore(array) }),
   };
   return { state, commands };
 }
+
+/** Several changes under one request leave it with the first of its tenants. */
+function tenantsBefore({
+  tenantsBefore: former = [],
+  requests: { seq },
+  spec,
+}: JobArray): NonNullable<JobArray["tenantsBefore"]> {
+  if (former.at(-1)?.upTo === seq) return former;
+  return [...former, { upTo: seq, tenant: spec.tenant }].slice(-MOST_TENANTS_BEFORE);
+}
+
+/** A call is of a request of a moment ago. */
+const MOST_TENANTS_BEFORE = 16;

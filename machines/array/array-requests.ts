@@ -9,7 +9,7 @@
 import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
-import type { LeaseId } from "../../domain/values/ids.ts";
+import type { LeaseId, TenantId } from "../../domain/values/ids.ts";
 import {
   CALLED_END_RULES,
   EARLY_CALL_RULES,
@@ -162,7 +162,11 @@ function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: n
   if (credit === lane.usedCredit && array.rules < RECALLED_RULES) return quiet(answered);
   if (seq > lane.seq && array.rules >= EARLY_CALL_RULES) return quiet(answered);
   const mayEnter =
-    array.phase.kind === "open" && array.reason === undefined && seq === lane.seq && lane.asked > 0;
+    array.phase.kind === "open" &&
+    array.reason === undefined &&
+    seq === lane.seq &&
+    lane.asked > 0 &&
+    formerTenant(array, seq) === undefined;
   if (!mayEnter)
     return array.phase.kind === "open" || array.rules >= CALLED_END_RULES
       ? leaveLobby(answered, exitUnder(array, seq).exit)
@@ -241,13 +245,16 @@ export const exitOf = (array: JobArray): { readonly exit?: LobbyExit } =>
     ? exitUnder(array, array.requests.seq)
     : {};
 
-function exitUnder(
-  { fleet, spec, jobId, runId, tenantBefore, rules }: JobArray,
+/** Under which the request was made, if not under the present tenant. */
+const formerTenant = (
+  { tenantsBefore = [], rules }: JobArray,
   seq: number,
-): { readonly exit: LobbyExit } {
-  const isFormer =
-    rules >= FORMER_LOBBY_RULES && tenantBefore !== undefined && seq <= tenantBefore.upTo;
-  const tenant = isFormer ? tenantBefore.tenant : spec.tenant;
+): TenantId | undefined =>
+  rules >= FORMER_LOBBY_RULES ? tenantsBefore.find(({ upTo }) => seq <= upTo)?.tenant : undefined;
+
+function exitUnder(array: JobArray, seq: number): { readonly exit: LobbyExit } {
+  const { fleet, spec, jobId, runId } = array;
+  const tenant = formerTenant(array, seq) ?? spec.tenant;
   return { exit: { fleet, tenant, jobId, runId, seq, class: spec.class } };
 }
 

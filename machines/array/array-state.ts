@@ -77,8 +77,8 @@ export interface JobArray extends ArrayIdentity {
   readonly isHeld: boolean;
   readonly pause?: Pause;
   readonly amended: AmendedSoFar;
-  /** The tenant of its requests up to that number. */
-  readonly tenantBefore?: { readonly upTo: number; readonly tenant: TenantId };
+  /** The tenants of its requests up to these numbers, in their order. */
+  readonly tenantsBefore?: readonly { readonly upTo: number; readonly tenant: TenantId }[];
   readonly followers: Followers;
   readonly reason?: StopReason;
   /** Whatever is stopped of it is killed at once. */

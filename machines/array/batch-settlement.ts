@@ -105,12 +105,14 @@ function settleTask(
   return undefined;
 }
 
-/** The end of each task; of one that spans hosts, the worst that any of them reports. */
+/** The end of each task; of one that spans hosts, the worst that any of them reports, the first in time where two are as bad. */
 function worstEnds(ends: readonly TaskEnd[]): ReadonlyMap<number, TaskEnd> {
   const worst = new Map<number, TaskEnd>();
   for (const end of ends) {
     const former = worst.get(end.task);
-    if (former === undefined || BADNESS[end.end] > BADNESS[former.end]) worst.set(end.task, end);
+    const more = former === undefined ? 1 : BADNESS[end.end] - BADNESS[former.end];
+    const isFirst = (end.endedAtMs ?? Infinity) < (former?.endedAtMs ?? Infinity);
+    if (more > 0 || (more === 0 && isFirst)) worst.set(end.task, end);
   }
   return worst;
 }

@@ -102,9 +102,13 @@ function planFactors(
     const { weights, offs } = ofPlans.get(plan) ?? { weights: 0, offs: 0 };
     ofPlans.set(plan, { weights: weights + weight, offs: offs + weight * off });
   }
+  // What all plans have in common is the model's, of which the two factors have believed less: a single plan says nothing of itself.
+  const all = [...ofPlans.values()];
+  const believed = all.reduce((sum, { weights }) => sum + weights / (1 + weights), 0);
+  const common = all.reduce((sum, { weights, offs }) => sum + offs / (1 + weights), 0) / believed;
   return [...ofPlans].map(([plan, { weights, offs }]) => ({
     plan,
-    factor: Math.exp(clamped(offs / (1 + weights), OUTLIER_LOG)),
+    factor: Math.exp(clamped((offs - weights * common) / (1 + weights), OUTLIER_LOG)),
   }));
 }
 
@@ -186,11 +190,18 @@ export function learnedSites(
     const gpuType = typesOf(site);
     const own = ofModel.filter((step) => step.gpuType === gpuType);
     const corrections =
-      known.get(gpuType) ?? stepCorrections(own.length > 0 ? own : ofModel, tenant);
+      known.get(gpuType) ??
+      (own.length > 0 ? stepCorrections(own, tenant) : ofOtherTypes(ofModel, tenant));
     known.set(gpuType, corrections);
     return correctedSite(site, corrections);
   });
 }
+
+/** Of the model's share of a peak they tell; what a plan itself took there is that of other machines. */
+const ofOtherTypes = (steps: readonly KeptStep[], tenant: string): StepCorrections => ({
+  ...stepCorrections(steps, tenant),
+  plans: [],
+});
 
 /** In words; none where nothing was measured. */
 export function correctedText({ compute, communication, runs }: StepCorrections): string {

@@ -88,8 +88,16 @@ export async function inheritedFault(
   }
   const { at = 0, identity = "" } = starts[replays] ?? {};
   const isOurs = NEW_IDENTITY.test(identity);
+  if (isOurs && !isAfterLocal(history, at)) return undefined;
   if (isOurs && (await failsIn(ROOT, fails)) === undefined) return undefined;
   return `event ${at}, a task of ${identity}: ${await failsIn(oldRoot, fails)}`;
+}
+
+/** Whether a local activity, as that which makes a plan, ended in the task before: what comes of it was left to this one. */
+function isAfterLocal({ events = [] }: History, at: number): boolean {
+  const backward = (events ?? []).slice(0, at - 1).reverse();
+  const count = backward.findIndex((event) => event.workflowTaskCompletedEventAttributes);
+  return backward.slice(0, count).some((event) => event.markerRecordedEventAttributes);
 }
 
 interface TaskStart {

@@ -30,6 +30,8 @@ export async function play(steps: (two: TwoReleases) => readonly Step[]): Promis
       const isHeld = [...outcomes.values()].every((outcome) => outcome === undefined);
       const fault = isHeld || nth === MOST_PLAYS ? undefined : await faultOf(two);
       if (fault === undefined) return outcomes;
+      for (const [name, outcome] of outcomes)
+        if (outcome !== undefined) process.stderr.write(`${name}: ${String(outcome.error)}\n`);
       process.stderr.write(
         `a fleet of rules 1 has broken by their known fault, so play ${nth + 1}: ${fault}\n`,
       );
@@ -74,8 +76,12 @@ async function untilBroken(two: TwoReleases, over: AbortSignal): Promise<never> 
   const workflowId = fleetWorkflowId(two.fleet);
   for (const endAtMs = Date.now() + STEP_WITHIN_MS; ;) {
     await sleep(LOOK_EVERY_MS, undefined, { signal: over });
-    const history = await two.temporal.workflow.getHandle(workflowId).fetchHistory();
-    const [failed] = failedTasks([{ workflowId, history }]);
+    // A busy server may not answer; the next look does.
+    const history = await two.temporal.workflow
+      .getHandle(workflowId)
+      .fetchHistory()
+      .catch(() => undefined);
+    const [failed] = history === undefined ? [] : failedTasks([{ workflowId, history }]);
     if (failed !== undefined) throw new Error(`a task of the fleet has failed: ${failed}`);
     if (Date.now() > endAtMs)
       throw new Error(`the step has not ended in ${STEP_WITHIN_MS / 1000} s`);

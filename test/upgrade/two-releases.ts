@@ -79,6 +79,7 @@ export async function startTwoReleases(): Promise<TwoReleases> {
     NO_COLOR: "1",
   };
   const running = new Map<string, ChildProcess>();
+  let isOver = false;
   const main = (release: Release): string => path.join(roots[release], "dist/cli/main.js");
   const loaded = async <T>(release: Release, file: string): Promise<T> =>
     (await import(pathToFileURL(path.join(roots[release], "dist", file)).href)) as T; // our own build
@@ -101,6 +102,8 @@ export async function startTwoReleases(): Promise<TwoReleases> {
     dir,
     temporal,
     async start(release, roles) {
+      // A step that was given up may still be on its way.
+      if (isOver) throw new Error("the play is over");
       await Promise.all(
         roles.map(async (role) => {
           const isControl = CONTROL.some((each) => each === role);
@@ -140,6 +143,7 @@ export async function startTwoReleases(): Promise<TwoReleases> {
       return { code, said };
     },
     async end() {
+      isOver = true;
       for (const child of running.values()) child.kill("SIGKILL");
       await connection.close();
       await stopServer();

@@ -50,11 +50,21 @@ describe("the places of a host's GPUs", () => {
     });
   });
 
+  const part = (uuid: string, gpu: number) => ({ uuid, gpu, busId: "0:1:00" });
+
   it("of instances of MIG that are gone lie on no GPU that is there", () => {
-    const part = (uuid: string, gpu: number) => ({ uuid, gpu, busId: "0:1:00" });
     const noted = [part("MIG-a", 0), part("MIG-b", 0), part("MIG-c", 1)];
     const now = [{ ...part("MIG-a", 0), index: 0, nodes: [], devices: [] }];
     expect(placedGpus(noted, now).map(({ gpu }) => gpu)).toEqual([0, 2, 3]);
+  });
+
+  it("gives an instance of MIG no place of a whole GPU, which is out alone", () => {
+    const [whole] = shown("a1");
+    const now = [{ ...part("MIG-a", 0), index: 0, nodes: [], devices: [] }];
+    expect(placedGpus(whole === undefined ? [] : [whole], now)).toMatchObject([
+      { index: 0, uuid: "GPU-a", isGone: true, gpu: 1 },
+      { index: 1, uuid: "MIG-a", gpu: 0 },
+    ]);
   });
 });
 
@@ -64,7 +74,9 @@ describe("the note of the places", () => {
     const notes: string[] = [];
     const onNote = (note: string): unknown => notes.push(note);
     const look = (now: readonly string[], over = described) =>
-      words(placeGpus(nodeFiles, path, { described: over, shown: shown(...now), onNote }));
+      words(
+        placeGpus(nodeFiles, path, { described: over, shown: shown(...now), known: [], onNote }),
+      );
     return { look, path, notes };
   }
 
@@ -77,6 +89,13 @@ describe("the note of the places", () => {
     expect(look(["d1", "b2"])).toEqual(["0 d", "1 b"]);
     expect(look(["b2"])).toEqual(["0 d gone", "1 b"]);
     expect(readFileSync(path, "utf8")).toContain("GPU-d");
+  });
+
+  it("is not needed by an agent that has placed them: a GPU that comes later moves none", () => {
+    const path = join(folder(), "gpus.json");
+    const known = shown("b2");
+    const later = { described, shown: shown("a1", "b2"), known, onNote: () => undefined };
+    expect(words(placeGpus(nodeFiles, path, later))).toEqual(["0 b", "1 a"]);
   });
 
   it("is begun anew by another description of the host, and where it cannot be read", () => {

@@ -227,6 +227,28 @@ describe("the check of GPUs", () => {
     expect(await check()).toEqual({ kind: "passed" });
   });
 
+  it("takes out that GPU alone, too, where it has written an Xid before, whatever is at its bus address now", async () => {
+    const gone = { place: 1, busId: "0:28:00", goneText: "GPU GPU-b is gone" };
+    const { check, write } = machine(deviceQuery([H100]), [{ place: 0, busId: "0:18:00" }, gone]);
+    write(kernelLine(119, 900));
+    expect(await check()).toMatchObject({ gpus: [1], out: new Map([[1, expect.any(String)]]) });
+    const replaced = machine(SOUND, [
+      { ...gone, place: 0 },
+      { place: 1, busId: "0:28:00" },
+    ]);
+    replaced.write(kernelLine(119, 900));
+    expect(await replaced.check()).toMatchObject({ gpus: [0, 1] });
+  });
+
+  it("fails where a driver is there no more that was, as while it is replaced", async () => {
+    const { state, check } = machine();
+    expect(await check()).toEqual({ kind: "passed" });
+    [state.answer, state.nowMs] = [undefined, state.nowMs + 10_000];
+    expect(await check()).toMatchObject({ why: "the driver is there no more", out: "all" });
+    [state.answer, state.nowMs] = [SOUND, state.nowMs + 10_000];
+    expect(await check()).toEqual({ kind: "passed" });
+  });
+
   it("takes out a place for which the machine has had no GPU, also without a driver that says which there are", async () => {
     const gpus = [
       { place: 0, uuid: "GPU-a" },

@@ -7,6 +7,7 @@ import { askDriver, driverView, NVML_VARIABLE } from "../../../agent/system/gpu-
 import { machineDevices } from "../../../agent/system/machine-devices.ts";
 import { nodeClock } from "../../../agent/system/node-clock.ts";
 import { openXidLog } from "../../../agent/system/xid-log.ts";
+import { parseDeviceQuery } from "../../../domain/fleet/parse-device-query.ts";
 import { parseGpuFaults } from "../../../domain/fleet/gpu-faults.ts";
 import { GPU_PROCESS_WORDS, parseGpuProcesses } from "../../../domain/fleet/parse-gpu-processes.ts";
 import { parseNvlinkErrors, parseNvlinkStatus } from "../../../domain/fleet/nvlink-status.ts";
@@ -162,10 +163,12 @@ describe.runIf(program !== undefined)("a driver that is asked through NVML", () 
     expect(await askDriver({ nvml: file, path: "" }, QUERY)).toBeUndefined();
   });
 
-  it("fails where a GPU is lost", async () => {
+  it("shows no GPU that is lost, and fails where it is asked who computes", async () => {
     const library = nvml();
     library.say([gpu(0), gpu(1, { lost: 1 })]);
-    await expect(askDriver(library.view, QUERY)).rejects.toThrow(
+    const answer = await askDriver(library.view, QUERY);
+    expect(parseDeviceQuery(answer?.text ?? "")).toHaveLength(1);
+    await expect(askDriver(library.view, GPU_PROCESS_WORDS)).rejects.toThrow(
       "GPU 1 does not answer: GPU is lost (NVML 15)",
     );
   });

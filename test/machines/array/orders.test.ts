@@ -53,6 +53,39 @@ describe("a change of an array", () => {
     },
   );
 
+  it.each([
+    ["there and back", ["vision", "default"], true],
+    ["to two others in one moment", ["vision", "speech"], false],
+    ["to two others, one after the other", ["vision", "speech"], true],
+  ])(
+    "of the tenant, %s, has it leave the lobby of the tenant of that request",
+    (_, tenants, isHeard) => {
+      const played = playArray({ count: 2, entry: { rules: FORMER_LOBBY_RULES } });
+      for (const [basis, tenant] of tenants.entries()) {
+        played.feed({ kind: "amend", order: { by: "ada", changes: { tenant }, basis } });
+        if (isHeard) played.deliver();
+      }
+      played.deliver();
+      played.feed({ kind: "call-in", call: { credit: 7, seq: 1, round: 0 } });
+      expect(played.open("leave-lobby")).toMatchObject([{ exit: { tenant: "default", seq: 1 } }]);
+    },
+  );
+
+  it("of the tenant, with a call of the former one in the same moment, has it leave that one's lobby and use no credit of it", () => {
+    const played = playArray({ count: 2, entry: { rules: FORMER_LOBBY_RULES } });
+    played.feed(
+      { kind: "amend", order: { by: "ada", changes: { tenant: "vision" }, basis: 0 } },
+      { kind: "call-in", call: { credit: 7, seq: 1, round: 0 } },
+    );
+    expect(played.open("leave-lobby")).toMatchObject([{ exit: { tenant: "default", seq: 1 } }]);
+    played.deliver();
+    expect(played.entries().at(-1)).toMatchObject({
+      kind: "request",
+      request: { tenant: "vision" },
+    });
+    expect(played.entries().at(-1)).not.toHaveProperty("request.credit");
+  });
+
   it("that runs leaves its leases as they were granted", () => {
     const played = playArray({ count: 8, parallel: 2 });
     played.feed(grants(grantOf(1, { slots: 2 })));
