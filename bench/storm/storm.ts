@@ -23,6 +23,7 @@ import { drawSchedule, type FaultKind, type Step } from "./schedule.ts";
 import { openSite, untilAnswering, type Site } from "./site.ts";
 import { faultMix, type FaultMix } from "./fault-mix.ts";
 import type { StormJob } from "./workload.ts";
+import { LATE_ANSWERS_MS } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 
 interface StormOptions {
   readonly seed: number;
@@ -66,8 +67,8 @@ const DEFAULTS = Object.freeze({
   replayedJobs: 100,
 });
 const RESTART_PAUSE_MS = [100, 1_500] as const;
-/** Every job has ended by then, and every lease is free, on a busy machine too. */
-const SETTLE_MS = 420_000;
+/** Every job has ended by then, and every lease is free, on a busy machine too; one that was reset waits for what a lost ledger may have given (docs/decisions/0257). */
+const SETTLE_MS = LATE_ANSWERS_MS + 180_000;
 const LOOK_MS = 500;
 
 export async function runStorm(options: StormOptions): Promise<StormOutcome> {
