@@ -40,6 +40,7 @@ export interface Identity {
 }
 
 const PREFIX = "ed25519:";
+const KEY_BYTES = 32;
 const OTHERS = 0o077;
 
 /** Reads the user's key, or makes it. Throws BAD_INPUT when it cannot be read or others may read it. */
@@ -54,8 +55,13 @@ export function privateKeyAt(file: string): Pick<Identity, "privateKey" | "publi
   return read(file);
 }
 
+/**
+ * An Ed25519 key ends with its 32 bytes in DER. Not by `jwk`: in Node 20 that holds the key's lock while it makes objects, and where the memory of the job that generated the key is given back
+ * just then, the process waits for itself for ever (once or twice in 200,000 new keys).
+ */
 export function publicKeyText(key: KeyObject): string {
-  return `${PREFIX}${String(key.export({ format: "jwk" }).x)}`;
+  const der = key.export({ type: "spki", format: "der" });
+  return `${PREFIX}${der.subarray(-KEY_BYTES).toString("base64url")}`;
 }
 
 /** Undefined when the text names no key. */
