@@ -1,7 +1,7 @@
 /**
  * @file The GPUs of a host by their places, as `gpus.json` of its folder notes them: from the first start that finds as many as the fleet's description says.
  *
- * A description with another type or number of GPUs begins it anew, by the machine's order. Without the file, as where somebody has removed it, so does the next look.
+ * A description with another type or number of GPUs begins it anew, by the machine's order. Without the file, as where somebody has removed it, so does the agent's next start.
  */
 
 import { placedGpus, type NotedGpu } from "../containment/placed-gpus.ts";

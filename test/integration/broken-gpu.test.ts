@@ -113,6 +113,28 @@ async function drained() {
     }));
 }
 
+/** Submits a gang of three ranks over both hosts. `script` gets the test's folder; `more` is YAML below the `run` and beside it. */
+async function submitWide(
+  name: string,
+  script: string,
+  more: { readonly run?: string; readonly job?: string },
+): Promise<void> {
+  const [file, program] = [join(dir, `${name}.yaml`), join(dir, `${name}.sh`)];
+  writeFileSync(program, script);
+  writeFileSync(
+    file,
+    `name: ${name}
+${more.job ?? ""}
+gang: 3
+constraints: { maxClusters: 2 }
+run:
+  command: [sh, ${program}, ${dir}]
+  ${more.run ?? ""}
+`,
+  );
+  await cli("submit", file, "--key", name);
+}
+
 /** Where each run of the job is, or was, and how it ended. */
 async function runsOf(job: string) {
   const { attempts } = await shown<{
@@ -242,20 +264,7 @@ describe.runIf(canStandInDriver())("a broken GPU (needs root)", () => {
   });
 
   it("has all hosts of a gang write the checkpoint, from which the job goes on, uncharged, when its GPUs are whole again", async () => {
-    const script = join(dir, "rank.sh");
-    writeFileSync(script, SAVING_RANK);
-    const file = join(dir, "wide.yaml");
-    writeFileSync(
-      file,
-      `name: wide
-gang: 3
-constraints: { maxClusters: 2 }
-run:
-  command: [sh, ${script}, ${dir}]
-  checkpoint: { signal: USR1, grace: 1m }
-`,
-    );
-    await cli("submit", file, "--key", "wide");
+    await submitWide("wide", SAVING_RANK, { run: "checkpoint: { signal: USR1, grace: 1m }" });
     const began = (run: number, checkpoint: string): readonly string[] =>
       [0, 1, 2].map((rank) => `run ${run} rank ${rank} from [${checkpoint}]`);
     const said = (): readonly string[] =>
@@ -273,20 +282,7 @@ run:
   });
 
   it("costs an array's task over several hosts nothing, on whichever of them it fails, and it runs again when its GPUs are whole", async () => {
-    const script = join(dir, "task.sh");
-    writeFileSync(script, LEAVING_RANK);
-    const file = join(dir, "tasks.yaml");
-    writeFileSync(
-      file,
-      `name: tasks
-array: { count: 2 }
-gang: 3
-constraints: { maxClusters: 2 }
-run:
-  command: [sh, ${script}, ${dir}]
-`,
-    );
-    await cli("submit", file, "--key", "tasks");
+    await submitWide("tasks", LEAVING_RANK, { job: "array: { count: 2 }" });
     const runs = (): readonly number[] => {
       const ranks = join(dir, "ranks");
       const tokens = existsSync(ranks) ? readFileSync(ranks, "utf8").trim().split("\n") : [];

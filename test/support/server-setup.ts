@@ -9,14 +9,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { removeFolder } from "./remove-folder.ts";
-import { startTestServer } from "./test-server.ts";
+import { startTestServer, testServerBinary } from "./test-server.ts";
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "orbweaver-integration-"));
   await hideUserSettings(folder);
+  const binary = await testServerBinary();
   const servers = await Promise.all(
     Array.from({ length: project.config.maxWorkers }, (_, lane) =>
-      startTestServer(join(folder, String(lane))),
+      startTestServer(join(folder, String(lane)), binary),
     ),
   );
   project.provide(

@@ -10,12 +10,13 @@ import {
   type RunningServer,
 } from "../../workers/server/index.ts";
 
+/** The program of all servers of a run; on a fresh machine that is minutes of building. */
+export const testServerBinary = async (): Promise<string> =>
+  (await provideServerBinary({ onProgress: progressPrinter(process.stderr) })).path;
+
 /** With its database and log in a folder, which is made. */
-export async function startTestServer(folder: string): Promise<RunningServer> {
+export async function startTestServer(folder: string, binary: string): Promise<RunningServer> {
   mkdirSync(folder, { recursive: true });
-  const { path: binary } = await provideServerBinary({
-    onProgress: progressPrinter(process.stderr),
-  });
   return await startServer({
     binary,
     dbFile: join(folder, "temporal.db"),

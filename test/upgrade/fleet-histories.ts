@@ -94,7 +94,7 @@ export async function inheritedFault(
 }
 
 /** Whether a local activity, as that which makes a plan, ended in the task before: what comes of it was left to this one. */
-function isAfterLocal({ events = [] }: History, at: number): boolean {
+function isAfterLocal({ events }: History, at: number): boolean {
   const backward = (events ?? []).slice(0, at - 1).reverse();
   const count = backward.findIndex((event) => event.workflowTaskCompletedEventAttributes);
   return backward.slice(0, count).some((event) => event.markerRecordedEventAttributes);

@@ -15,7 +15,7 @@ import type { JobFile, OrbweaverClient } from "../../client/index.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
 import { removeFolder } from "../support/remove-folder.ts";
-import { startTestServer } from "../support/test-server.ts";
+import { startTestServer, testServerBinary } from "../support/test-server.ts";
 import { fleetOf, readyLine, ROOT } from "../support/world.ts";
 import { provideOldRelease } from "./old-release.mjs";
 
@@ -62,7 +62,10 @@ export interface TwoReleases {
 export async function startTwoReleases(): Promise<TwoReleases> {
   const old = provideOldRelease();
   const dir = mkdtempSync(path.join(tmpdir(), "orbweaver-upgrade-"));
-  const { address, stop: stopServer } = await startTestServer(path.join(dir, "server"));
+  const { address, stop: stopServer } = await startTestServer(
+    path.join(dir, "server"),
+    await testServerBinary(),
+  );
   const fleet = "two";
   const roots: Readonly<Record<Release, string>> = { old: old.root, new: ROOT };
   const connection = await Connection.connect({ address });
